@@ -1,0 +1,3 @@
+module github.com/madarco/agentbox/e2e
+
+go 1.26.0

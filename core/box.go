@@ -110,6 +110,25 @@ func (b *Box) Repo(key string) (Repo, bool) {
 	return Repo{}, false
 }
 
+// RepoAt finds the repository that a path in the box belongs to: the one with
+// the deepest BoxPath at or above it. The path is cleaned first; empty means
+// the workspace, and a path outside every repository belongs to none.
+func (b *Box) RepoAt(dir string) (Repo, bool) {
+	if dir == "" {
+		dir = string(WorkspacePath)
+	}
+	dir = path.Clean("/" + dir)
+	var best Repo
+	found := false
+	for _, r := range b.Repos {
+		at := string(r.BoxPath)
+		if (dir == at || strings.HasPrefix(dir, at+"/")) && len(at) >= len(best.BoxPath) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
 // NewBoxID makes a fresh id: "b" and eight random hex digits.
 func NewBoxID() string {
 	var raw [4]byte

@@ -1,3 +1,5 @@
 module github.com/madarco/agentbox/tools
 
 go 1.26.0
+
+require golang.org/x/mod v0.43.0

@@ -2,4 +2,9 @@ module github.com/madarco/agentbox/relay
 
 go 1.26.0
 
-require github.com/madarco/agentbox/core v0.1.0
+require (
+	github.com/gofrs/flock v0.13.2
+	github.com/madarco/agentbox/core v0.1.0
+	modernc.org/sqlite v1.62.0
+	pgregory.net/rapid v1.3.0
+)

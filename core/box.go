@@ -27,9 +27,12 @@ const (
 // Box is the record of one box, the truth about it on the host. It holds no
 // secret: tokens live in the relay, hashed.
 type Box struct {
-	ID           string    `json:"id"`
-	Name         BoxName   `json:"name"`
-	Provider     string    `json:"provider"`
+	ID       string  `json:"id"`
+	Name     BoxName `json:"name"`
+	Provider string  `json:"provider"`
+	// Creating is set until the box is made; a record that keeps it was left
+	// by a create that did not end.
+	Creating     bool      `json:"creating,omitempty"`
 	CreatedAt    time.Time `json:"createdAt"`
 	ProjectRoot  string    `json:"projectRoot"`
 	ProjectIndex int       `json:"projectIndex"`

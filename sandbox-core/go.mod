@@ -1,3 +1,10 @@
 module github.com/madarco/agentbox/sandbox-core
 
 go 1.26.0
+
+require (
+	github.com/gofrs/flock v0.13.2
+	github.com/madarco/agentbox/core v0.1.0
+	github.com/madarco/agentbox/relay v0.1.0
+	github.com/google/go-cmp v0.7.0
+)

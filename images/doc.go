@@ -1,6 +1,12 @@
-// Package images is the box image as an embedded file system: Dockerfile,
-// in-box scripts and configuration, and the fingerprint over all of it.
+// Package images is the box image as data: for each flavour a Dockerfile with
+// the files it copies, the agentbox-ctl binaries that a release carries, and
+// the fingerprint over all of it. It starts nothing and talks to no engine.
 //
-// Invariant: the fingerprint covers every file that the build reads, so an
-// image with the right fingerprint is the image that this version would build.
+// Invariants:
+//   - The build context and the fingerprint are made from one list of files,
+//     so the fingerprint covers everything that the build reads; what a host
+//     adds of its own, its certificates, has a digest of its own.
+//   - The same recipe gives the same bytes: no time, owner or mode of the
+//     machine that builds enters the context.
+//   - Nothing but certificates leaves the host's certificate folder.
 package images

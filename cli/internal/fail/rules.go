@@ -1,0 +1,76 @@
+package fail
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/madarco/agentbox/cli/internal/output"
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/sandbox-core/state"
+)
+
+// rules give the errors of other packages their code and next step; the first
+// that knows an error wins.
+var rules = []func(error) *Error{
+	reference,
+	unknownField,
+	is(state.ErrNameTaken, Usage, "choose another name with --name"),
+	is(state.ErrNewer, State, "update agentbox, or set AGENTBOX_HOME to another folder"),
+	is(state.ErrCorrupt, State, "look at the file: repair it, or move it away to begin anew; nothing has written to it"),
+	is(provider.ErrNoImage, Unavailable, "agentbox doctor"),
+	is(provider.ErrUnavailable, Unavailable, "agentbox doctor"),
+	is(provider.ErrNotRunning, Failed, "agentbox start <box>"),
+	is(provider.ErrNameTaken, Usage, "choose another name with --name"),
+	is(provider.ErrNotFound, Failed, "agentbox destroy <box> removes the record of a box that is gone"),
+	is(provider.ErrUnsupported, Usage, ""),
+	is(core.ErrInvalid, Usage, ""),
+}
+
+func is(sentinel error, code Code, next string) func(error) *Error {
+	return func(err error) *Error {
+		if errors.Is(err, sentinel) {
+			return &Error{Code: code, Next: next}
+		}
+		return nil
+	}
+}
+
+// reference explains a box reference that names no single box.
+func reference(err error) *Error {
+	var ref *state.RefError
+	if !errors.As(err, &ref) {
+		return nil
+	}
+	e := &Error{Code: Usage, Next: "agentbox list --all"}
+	for _, b := range ref.Candidates {
+		row := fmt.Sprintf("%d) %s  (id %s)", b.ProjectIndex, b.Name, b.ID)
+		if b.ProjectRoot != ref.ProjectRoot {
+			row = fmt.Sprintf("%s  (id %s, in %s)", b.Name, b.ID, b.ProjectRoot)
+		}
+		e.Rows = append(e.Rows, row)
+	}
+	switch ref.Failure {
+	case state.RefNone:
+		e.Next = "agentbox create makes one; agentbox list --all shows those of other projects"
+	case state.RefSeveral:
+		e.Next = "say which one, by number, name or id"
+	case state.RefAmbiguous:
+		e.Next = "use more digits of the id, or the name"
+	case state.RefNotFound:
+		if len(ref.Candidates) > 0 {
+			e.Next = "did you mean one of these? agentbox list --all shows every box"
+		}
+	case state.RefBadIndex:
+		e.Next = "agentbox list"
+	}
+	return e
+}
+
+func unknownField(err error) *Error {
+	var field *output.UnknownFieldError
+	if !errors.As(err, &field) {
+		return nil
+	}
+	return &Error{Code: Usage, Next: "fields:", Rows: field.Known}
+}

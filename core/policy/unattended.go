@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/madarco/agentbox/core"
+)
+
+// Class names a kind of request that the user may let a program answer.
+type Class string
+
+// The classes. What belongs to none of them takes a person.
+const (
+	// PushBranch: new commits for a branch other than the box's own and the
+	// remote's default one.
+	PushBranch Class = "push-branch"
+	// PushTag: a new tag.
+	PushTag Class = "push-tag"
+	// PushRewrite: the same as PushBranch, where commits of the branch go away.
+	PushRewrite Class = "push-rewrite"
+)
+
+// Classes lists them.
+var Classes = []Class{PushBranch, PushTag, PushRewrite}
+
+// ParseClass validates s; the error wraps core.ErrInvalid and lists the classes.
+func ParseClass(s string) (Class, error) {
+	if !slices.Contains(Classes, Class(s)) {
+		return "", fmt.Errorf("class %s: %w: the classes are %v", core.Untrusted(s).Quote(), core.ErrInvalid, Classes)
+	}
+	return Class(s), nil
+}
+
+// ClassOf is the class of one update. ok is false for what a person must see:
+// commits with findings, the default branch, any branch while the default one
+// is not known, and what is never done at all.
+func ClassOf(repo core.Repo, u RefUpdate, f Facts) (class Class, ok bool) {
+	if CheckRef(u).Verdict == Deny || len(f.Findings) > 0 {
+		return "", false
+	}
+	branch, isBranch := strings.CutPrefix(u.Ref, "refs/heads/")
+	switch {
+	case !isBranch:
+		return PushTag, true
+	case repo.DefaultBranch == "" || core.BranchName(branch) == repo.DefaultBranch:
+		return "", false
+	case !f.FastForward:
+		return PushRewrite, true
+	default:
+		return PushBranch, true
+	}
+}

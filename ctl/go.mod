@@ -1,3 +1,10 @@
 module github.com/madarco/agentbox/ctl
 
 go 1.26.0
+
+require (
+	github.com/fsnotify/fsnotify v1.10.1
+	github.com/madarco/agentbox/core v0.1.0
+)
+
+require golang.org/x/sys v0.13.0 // indirect

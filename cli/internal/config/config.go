@@ -1,0 +1,124 @@
+// Package config reads the user's own configuration, config.yaml in the state
+// folder. Nothing of a project or a box can change it.
+//
+// Invariants:
+//   - A key that is not known is a warning, a value of the wrong type an error.
+//   - No key can let a program answer what a person must see.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+)
+
+// maxFile bounds the file in bytes.
+const maxFile = 1 << 20
+
+// Config is what the user set.
+type Config struct {
+	// Unattended are the classes of requests that `agent approve` accepts
+	// without a terminal, key approvals.unattended.
+	Unattended []policy.Class
+	// Warnings are about keys that this version does not know.
+	Warnings []string
+}
+
+// Path is the file of a home.
+func Path(home core.Home) string { return filepath.Join(string(home), "config.yaml") }
+
+// Load reads the user's configuration; without a file it is empty.
+func Load(home core.Home) (Config, error) {
+	f, err := os.Open(Path(home))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("open the configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return Config{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	if len(data) > maxFile {
+		return Config{}, fmt.Errorf("configuration %s: %w: larger than %d bytes", Path(home), core.ErrInvalid, maxFile)
+	}
+	c, err := parse(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration %s: %w", Path(home), err)
+	}
+	return c, nil
+}
+
+func parse(data []byte) (Config, error) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return Config{}, fmt.Errorf("%w: %w", core.ErrInvalid, err)
+	}
+	var c Config
+	approvals, err := section(doc, "approvals")
+	if err != nil {
+		return Config{}, err
+	}
+	c.warnUnknown("", doc, "approvals")
+	c.warnUnknown("approvals.", approvals, "unattended")
+	c.Unattended, err = classes(approvals["unattended"])
+	if err != nil {
+		return Config{}, fmt.Errorf("approvals.unattended: %w", err)
+	}
+	return c, nil
+}
+
+func section(doc map[string]any, key string) (map[string]any, error) {
+	v, ok := doc[key]
+	if !ok || v == nil {
+		return nil, nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: it holds keys", key, core.ErrInvalid)
+	}
+	return m, nil
+}
+
+func classes(v any) ([]policy.Class, error) {
+	if v == nil {
+		return nil, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%w: it is a list of classes, %v", core.ErrInvalid, policy.Classes)
+	}
+	var out []policy.Class
+	for _, item := range list {
+		s, ok := item.(string)
+		if !ok {
+			return nil, fmt.Errorf("%w: a class is a word, one of %v", core.ErrInvalid, policy.Classes)
+		}
+		class, err := policy.ParseClass(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, class)
+	}
+	return out, nil
+}
+
+func (c *Config) warnUnknown(prefix string, doc map[string]any, known ...string) {
+	for key := range doc {
+		if !slices.Contains(known, key) {
+			c.Warnings = append(c.Warnings, "unknown key "+core.Untrusted(prefix+key).Quote()+" in config.yaml")
+		}
+	}
+	slices.Sort(c.Warnings)
+}

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+)
+
+func TestLoad(t *testing.T) {
+	cases := []struct {
+		what, file string
+		want       []policy.Class
+		warnings   []string
+		bad        bool
+	}{
+		{what: "an empty file", file: ""},
+		{what: "the classes", file: "approvals:\n  unattended: [push-branch, push-tag]\n", want: []policy.Class{policy.PushBranch, policy.PushTag}},
+		{what: "a section without keys", file: "approvals:\n"},
+		{
+			what: "keys of a later version", file: "box:\n  nextYearKey: 1\napprovals:\n  timeout: 5\n",
+			warnings: []string{`unknown key "approvals.timeout" in config.yaml`, `unknown key "box" in config.yaml`},
+		},
+		{what: "what a person must see", file: "approvals:\n  unattended: [push-default]\n", bad: true},
+		{what: "everything", file: "approvals:\n  unattended: true\n", bad: true},
+		{what: "a number as class", file: "approvals:\n  unattended: [1]\n", bad: true},
+		{what: "a word as section", file: "approvals: off\n", bad: true},
+		{what: "no YAML", file: "a: [\n", bad: true},
+		{what: "a list as document", file: "- a\n", bad: true},
+	}
+	for _, tc := range cases {
+		t.Run(tc.what, func(t *testing.T) {
+			home := core.Home(t.TempDir())
+			if err := os.WriteFile(Path(home), []byte(tc.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Load(home)
+			if tc.bad {
+				if !errors.Is(err, core.ErrInvalid) {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				return
+			}
+			if err != nil || !slices.Equal(got.Unattended, tc.want) || !slices.Equal(got.Warnings, tc.warnings) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+	if got, err := Load(core.Home(t.TempDir())); err != nil || got.Unattended != nil {
+		t.Errorf("no file: %+v, %v", got, err)
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("approvals:\n  unattended: [push-branch]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parse(data)
+		if err != nil {
+			return
+		}
+		for _, class := range c.Unattended {
+			if !slices.Contains(policy.Classes, class) {
+				t.Errorf("class %q got in", class)
+			}
+		}
+	})
+}

@@ -254,9 +254,9 @@ func gitPack(t testing.TB, format string) []byte {
 }
 
 func FuzzScan(f *testing.F) {
-	f.Add(gitPack(f, "sha1"), false)
-	f.Add(gitPack(f, "sha256"), true)
 	f.Add(newPack("sha1", 0).seal(), false)
+	f.Add(newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal(), false)
+	f.Add(newPack("sha256", 1).head(refDelta, 2).raw(make([]byte, 32)...).deflate(delta(0, 0)).seal(), true)
 	f.Add(newPack("sha1", 1).head(refDelta, 6).raw(make([]byte, 20)...).deflate(delta(0, 1600<<20)).seal(), false)
 	limits := packscan.Limits{Objects: 100, ObjectBytes: 1 << 16, InflatedBytes: 1 << 18, PackBytes: 1 << 16, Ratio: 100, DeltaDepth: 10}
 	f.Fuzz(func(t *testing.T, pack []byte, wide bool) {

@@ -52,7 +52,7 @@ const (
 	MaxStatusBytes = 256 << 10
 	// MaxRequestBytes bounds the request of an approval or intent.
 	MaxRequestBytes = 256 << 10
-	// MaxDetailBytes bounds the detail of one audit entry.
+	// MaxDetailBytes bounds the texts of one audit entry together.
 	MaxDetailBytes = 64 << 10
 	// MaxResultBytes bounds one kept result.
 	MaxResultBytes = 1 << 20
@@ -137,6 +137,8 @@ type Approval struct {
 	Request json.RawMessage
 	// UpdatedAt is when State last changed.
 	UpdatedAt time.Time
+	// Envelope is what came of it, once done or failed, for everyone who waits.
+	Envelope *wire.Envelope
 }
 
 // Ask opens an approval.
@@ -222,7 +224,8 @@ type Child struct {
 // Outcome ends an intent.
 type Outcome struct {
 	Failed bool
-	// Envelope is what the box gets, now and on retries of the request id.
+	// Envelope is what the box gets, now and on retries of the request id. Its
+	// texts are kept up to half of MaxResultBytes each.
 	Envelope wire.Envelope
 	// Summary is one line of ours for the approval and the audit.
 	Summary string

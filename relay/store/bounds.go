@@ -1,0 +1,35 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/madarco/agentbox/core/wire"
+)
+
+// CheckEvent returns the payload as it is kept, for drivers. The error wraps
+// ErrTooLarge, or says that the payload is not JSON.
+func CheckEvent(e wire.PostEvent) (json.RawMessage, error) {
+	var payload json.RawMessage
+	if e.Payload != nil {
+		var err error
+		if payload, err = json.Marshal(e.Payload); err != nil {
+			return nil, fmt.Errorf("read the payload: %w", err)
+		}
+	}
+	if size := len(e.Type) + len(e.TS) + len(payload); size > MaxEventBytes {
+		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
+	}
+	return payload, nil
+}
+
+// CheckStatus refuses a snapshot that is no JSON or too large, for drivers.
+func CheckStatus(snapshot json.RawMessage) error {
+	if len(snapshot) > MaxStatusBytes {
+		return fmt.Errorf("%d bytes: %w", len(snapshot), ErrTooLarge)
+	}
+	if !json.Valid(snapshot) {
+		return fmt.Errorf("the snapshot is not JSON: %w", wire.ErrBadJSON)
+	}
+	return nil
+}

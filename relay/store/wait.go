@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/madarco/agentbox/core/wire"
+)
+
+// minNap keeps a waiter whose clock is ahead of the store's from spinning.
+const minNap = 20 * time.Millisecond
+
+// WaitApproval returns the approval once its state is another than seen, which
+// is at once when it already is. At the deadline it expires the approval
+// itself. The context's end is the only other way out, and changes nothing.
+func WaitApproval(ctx context.Context, s Store, id string, seen wire.ApprovalState) (Approval, error) {
+	for {
+		changed, stop := s.Watch(ApprovalTopic(id))
+		a, err := s.Approval(ctx, id)
+		if err != nil || a.State != seen {
+			stop()
+			return a, err
+		}
+		due, err := untilChange(ctx, changed, a)
+		stop()
+		if err != nil {
+			return a, err
+		}
+		if due {
+			if _, err := s.ExpireApprovals(ctx); err != nil {
+				return a, err
+			}
+		}
+	}
+}
+
+// untilChange waits for a change, or for the deadline that still matters (due).
+func untilChange(ctx context.Context, changed <-chan struct{}, a Approval) (due bool, err error) {
+	var deadline <-chan time.Time
+	if a.State == wire.Pending || a.State == wire.Approved {
+		timer := time.NewTimer(max(minNap, time.Until(a.Deadline)))
+		defer timer.Stop()
+		deadline = timer.C
+	}
+	select {
+	case <-changed:
+		return false, nil
+	case <-deadline:
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// WaitEvents is Events, but waits until there is at least one.
+func WaitEvents(ctx context.Context, s Store, boxID string, since int64, limit int) ([]wire.Event, error) {
+	for {
+		changed, stop := s.Watch(EventsTopic(boxID))
+		events, err := s.Events(ctx, boxID, since, limit)
+		if err == nil && len(events) == 0 {
+			err = wait(ctx, changed)
+		}
+		stop()
+		if err != nil || len(events) > 0 {
+			return events, err
+		}
+	}
+}
+
+// WaitFeed is Feed, but waits until there is at least one event.
+func WaitFeed(ctx context.Context, s Store, after Cursor, limit int) ([]wire.Event, Cursor, error) {
+	for {
+		changed, stop := s.Watch(FeedTopic)
+		events, next, err := s.Feed(ctx, after, limit)
+		if err == nil && len(events) == 0 {
+			err = wait(ctx, changed)
+		}
+		stop()
+		if err != nil || len(events) > 0 {
+			return events, next, err
+		}
+		after = next
+	}
+}
+
+func wait(ctx context.Context, changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -13,10 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
 
-	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/cli/internal/output"
 )
 
 // Code is an exit code of agentbox.
@@ -123,12 +121,12 @@ func Report(w io.Writer, err error, asJSON bool) int {
 		writeJSON(w, e)
 		return int(e.Code)
 	}
-	fmt.Fprintf(w, "error: %s\n", Printable(e.Err.Error()))
+	fmt.Fprintf(w, "error: %s\n", output.Printable(e.Err.Error()))
 	for _, row := range e.Rows {
-		fmt.Fprintf(w, "  %s\n", Printable(row))
+		fmt.Fprintf(w, "  %s\n", output.Printable(row))
 	}
 	if e.Next != "" {
-		fmt.Fprintf(w, "next: %s\n", Printable(e.Next))
+		fmt.Fprintf(w, "next: %s\n", output.Printable(e.Next))
 	}
 	return int(e.Code)
 }
@@ -146,21 +144,4 @@ func writeJSON(w io.Writer, e *Error) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.Encode(body) //nolint:errcheck // there is no other way to tell
-}
-
-// Printable is text that may hold what an engine, a remote or a box said, with
-// what could act on a terminal made visible. Line breaks stay; text of a box
-// that is known as such is quoted before it gets here.
-func Printable(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i, line := range lines {
-		if strings.ContainsFunc(line, acts) {
-			lines[i] = core.Untrusted(line).QuoteMax(2000)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-func acts(r rune) bool {
-	return r == unicode.ReplacementChar || (!unicode.IsPrint(r) && r != '\t')
 }

@@ -64,3 +64,12 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+func TestPrintableLeavesNothingThatActsOnATerminal(t *testing.T) {
+	for _, text := range []string{"a\rb", "\x1b[2J", "\u202eevil", "\u009b31m", "bad \xff byte", "zero\u200bwidth"} {
+		got := Printable("fine\n" + text)
+		if strings.ContainsFunc(strings.ReplaceAll(got, "\n", ""), acts) || !strings.HasPrefix(got, "fine\n") {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}

@@ -8,15 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes rows in columns, two spaces apart, without trailing spaces.
+// Table writes rows in columns, two spaces apart, without trailing spaces. Each
+// cell passes through Line.
 func Table(w io.Writer, rows [][]string) error {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
+			row[i] = Line(cell)
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
 	var b strings.Builder

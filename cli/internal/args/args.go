@@ -1,0 +1,76 @@
+// Package args is what the parsers of all commands share.
+package args
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/madarco/agentbox/cli/internal/factory"
+	"github.com/madarco/agentbox/cli/internal/fail"
+	"github.com/madarco/agentbox/cli/internal/output"
+	"github.com/madarco/agentbox/core"
+)
+
+// Count refuses a command line with fewer or more words than the command takes.
+func Count(c *cli.Command, least, most int) error {
+	n := c.Args().Len()
+	switch {
+	case n > most:
+		return fail.Usagef(usage(c), "%s takes %s, and %s is one too many", c.FullName(), words(most), core.Untrusted(c.Args().Get(most)).Quote())
+	case n < least:
+		return fail.Usagef(usage(c), "%s needs %s", c.FullName(), words(least))
+	}
+	return nil
+}
+
+func words(n int) string {
+	switch n {
+	case 0:
+		return "no argument"
+	case 1:
+		return "one argument"
+	default:
+		return strconv.Itoa(n) + " arguments"
+	}
+}
+
+func usage(c *cli.Command) string { return c.FullName() + " --help" }
+
+// NoTail refuses "--" where the command runs nothing in a box.
+func NoTail(c *cli.Command, f *factory.Factory) error {
+	if f.HasTail {
+		return fail.Usagef(usage(c), "%s runs no command, so nothing may follow --", c.FullName())
+	}
+	return nil
+}
+
+// Words checks both: how many arguments there are, and that no "--" stands.
+func Words(c *cli.Command, f *factory.Factory, least, most int) error {
+	if err := Count(c, least, most); err != nil {
+		return err
+	}
+	return NoTail(c, f)
+}
+
+// JSON is the --json flag, which fills j.
+func JSON(j *output.JSON) cli.Flag {
+	return &cli.GenericFlag{
+		Name: "json", Value: j, Local: true,
+		Usage: "print JSON; --json=a,b only these fields",
+	}
+}
+
+// Wait reads a length of time: milliseconds as a bare number, or a Go
+// duration such as 30s.
+func Wait(s string) (time.Duration, error) {
+	if ms, err := strconv.Atoi(s); err == nil && ms >= 0 && ms < 1<<31 {
+		return time.Duration(ms) * time.Millisecond, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fail.Usagef("write it like 5000 (milliseconds), 30s or 5m", "%s is no length of time", core.Untrusted(s).Quote())
+	}
+	return d, nil
+}

@@ -1,0 +1,61 @@
+// Package view is what commands show of the things they list, as declared
+// fields.
+package view
+
+import (
+	"time"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/wire"
+)
+
+// Box is a box as list, status and create show it.
+type Box struct {
+	ID        string          `json:"id"`
+	Name      core.BoxName    `json:"name"`
+	Index     int             `json:"index"`
+	State     core.State      `json:"state"`
+	Provider  string          `json:"provider"`
+	Project   string          `json:"project"`
+	Branch    core.BranchName `json:"branch,omitempty"`
+	Base      core.BranchName `json:"baseBranch,omitempty"`
+	BaseOID   core.ObjectID   `json:"baseOid,omitempty"`
+	Remote    string          `json:"remote,omitempty"`
+	CreatedAt time.Time       `json:"createdAt"`
+	Container string          `json:"container,omitempty"`
+	Image     string          `json:"image,omitempty"`
+	Network   string          `json:"network,omitempty"`
+	Profile   string          `json:"profile,omitempty"`
+	Limits    core.Limits     `json:"limits"`
+	// Waiting counts the approvals that wait for the user; absent while no
+	// relay answers.
+	Waiting *int `json:"waiting,omitempty"`
+}
+
+// OfBox is the view of a record in the state that its provider reports.
+func OfBox(b core.Box, s core.State) Box {
+	v := Box{
+		ID: b.ID, Name: b.Name, Index: b.ProjectIndex, State: s, Provider: b.Provider,
+		Project: b.ProjectRoot, CreatedAt: b.CreatedAt, Limits: b.Limits,
+	}
+	if repo, ok := b.Root(); ok {
+		v.Branch, v.Base, v.BaseOID, v.Remote = repo.Branch, repo.BaseBranch, repo.BaseOID, repo.RemoteURL
+	}
+	if d := b.Docker; d != nil {
+		v.Container, v.Image, v.Network, v.Profile = d.Container, d.Image, d.Network, d.Profile
+	}
+	return v
+}
+
+// CountWaiting sets Waiting of each box from what waits.
+func CountWaiting(boxes []Box, waiting []wire.Approval) {
+	for i := range boxes {
+		n := 0
+		for _, a := range waiting {
+			if a.BoxID == boxes[i].ID && a.State == wire.Pending {
+				n++
+			}
+		}
+		boxes[i].Waiting = &n
+	}
+}

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gofrs/flock v0.13.2
+	github.com/google/go-cmp v0.7.0
 	github.com/madarco/agentbox/core v0.1.0
 	golang.org/x/sys v0.50.0
 	golang.org/x/text v0.41.0

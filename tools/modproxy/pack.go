@@ -63,7 +63,7 @@ func (ws *workspace) packOne(p packed, out string) (sum, error) {
 	if err != nil {
 		return sum{}, err
 	}
-	s, err := sumOf(p.Version, mod, archive.Bytes())
+	s, err := sumOf(mod, archive.Bytes())
 	if err != nil || out == "" {
 		return s, err
 	}

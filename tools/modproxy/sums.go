@@ -20,7 +20,7 @@ import (
 // sum is what go.sum records of a module: h1 hashes of its zip and its go.mod.
 type sum struct{ zip, mod string }
 
-func sumOf(v module.Version, mod, archive []byte) (sum, error) {
+func sumOf(mod, archive []byte) (sum, error) {
 	r, err := zipfile.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return sum{}, err

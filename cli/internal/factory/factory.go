@@ -4,6 +4,7 @@ package factory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,15 +29,18 @@ type Factory struct {
 	Home  func() (core.Home, error)
 	// Provider is the provider of this name.
 	Provider func(name string) (provider.Provider, error)
-	// Relay is the client of the running relay; it starts none.
-	Relay func() (Relay, error)
-	// StartRelay makes sure that a relay answers.
-	StartRelay func(ctx context.Context) error
+	// Relay is the client of a relay that answers; it is started if need be.
+	Relay func(ctx context.Context) (Relay, error)
+	// RunningRelay is the same, and starts none: nobody may answer.
+	RunningRelay func() (Relay, error)
 	// Tail is what stood behind "--" on the command line; HasTail tells that
 	// "--" was there.
 	Tail    []string
 	HasTail bool
 }
+
+// ErrAnswered is wrapped by Relay.Answer when the approval does not wait any more.
+var ErrAnswered = errors.New("it was answered already, or its time is over")
 
 // Relay is what commands ask of the relay, over the operator's socket.
 type Relay interface {

@@ -35,7 +35,7 @@ type Options struct {
 
 // New parses the command line of list.
 func New(f *factory.Factory, run func(context.Context, *Options) error) *cli.Command {
-	o := &Options{Streams: f.Streams, Boxes: f.Boxes, Provider: f.Provider, Relay: f.Relay, Now: f.Now}
+	o := &Options{Streams: f.Streams, Boxes: f.Boxes, Provider: f.Provider, Relay: f.RunningRelay, Now: f.Now}
 	return &cli.Command{
 		Name: "list", Aliases: []string{"ls"},
 		Usage: "list the boxes of this project",

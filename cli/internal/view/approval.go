@@ -1,0 +1,80 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/madarco/agentbox/cli/internal/output"
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/wire"
+)
+
+// Approval is a request that waits, or waited, for the user. Text that the box
+// wrote stands only in fields of type core.Untrusted.
+type Approval struct {
+	ID       string             `json:"id"`
+	Kind     string             `json:"kind"`
+	Box      core.BoxName       `json:"box"`
+	BoxID    string             `json:"boxId"`
+	Method   string             `json:"method"`
+	State    wire.ApprovalState `json:"state"`
+	Message  string             `json:"message"`
+	Digest   string             `json:"digest"`
+	Push     *wire.PushApproval `json:"push,omitempty"`
+	Created  time.Time          `json:"createdAt"`
+	Deadline time.Time          `json:"deadline"`
+}
+
+// hostAction is the kind of approvals that the relay keeps; other kinds are
+// questions of an agent's own interface.
+const hostAction = "host-action"
+
+// OfApproval is the view of an approval.
+func OfApproval(a wire.Approval) Approval {
+	return Approval{
+		ID: a.ID, Kind: hostAction, Box: a.BoxName, BoxID: a.BoxID, Method: a.Method, State: a.State,
+		Message: a.Message, Digest: a.Digest, Push: a.Push, Created: a.CreatedAt, Deadline: a.Deadline,
+	}
+}
+
+// maxSubjects bounds how many commit subjects of a push are shown.
+const maxSubjects = 5
+
+// Describe writes an approval for people: facts of ours first, then the box's
+// own words, quoted and marked as such.
+func Describe(w io.Writer, a Approval, now time.Time) {
+	fmt.Fprintf(w, "%s  box %s  %s\n", output.Line(a.ID), a.Box, output.Line(a.Message))
+	fmt.Fprintf(w, "  asked %s ago, expires in %s\n", output.Age(now.Sub(a.Created)), output.Age(a.Deadline.Sub(now)))
+	if a.Push == nil {
+		return
+	}
+	fmt.Fprintf(w, "  to %s (%s)\n", a.Push.Remote, output.Line(a.Push.RemoteURL))
+	for _, u := range a.Push.Updates {
+		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s: %s\n", output.Line(u.Ref), oldOf(u), u.New.Short(),
+			count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), output.Line(u.Reason))
+		for _, f := range u.Facts.Findings {
+			fmt.Fprintf(w, "    ! %s: %s\n", output.Line(f.Rule), f.Path.Quote())
+		}
+		for i, s := range u.Facts.Subjects {
+			if i == maxSubjects {
+				break
+			}
+			fmt.Fprintf(w, "    the box says: %s\n", s.Quote())
+		}
+	}
+}
+
+func oldOf(u wire.PushedRef) string {
+	if u.Old.IsZero() {
+		return "new"
+	}
+	return u.Old.Short()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

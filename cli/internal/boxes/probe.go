@@ -28,13 +28,13 @@ func States(ctx context.Context, providerOf func(string) (provider.Provider, err
 	states := make([]core.State, len(all))
 	var wg sync.WaitGroup
 	for i, box := range all {
-		wg.Go(func() { states[i] = state(ctx, providerOf, box) })
+		wg.Go(func() { states[i] = stateOf(ctx, providerOf, box) })
 	}
 	wg.Wait()
 	return states
 }
 
-func state(ctx context.Context, providerOf func(string) (provider.Provider, error), box core.Box) core.State {
+func stateOf(ctx context.Context, providerOf func(string) (provider.Provider, error), box core.Box) core.State {
 	if box.Creating {
 		return core.StateCreating
 	}

@@ -1,0 +1,213 @@
+// Package relayclient is how a tool in the box asks the relay for something.
+//
+// Invariants:
+//   - A request carries an id, so that sending it again after a broken
+//     connection never does a thing twice.
+//   - The token goes to the configured address alone: no proxy, no redirect.
+//   - Waiting for a person has no bound of its own; the caller's context ends it.
+package relayclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/ctl/relayenv"
+)
+
+// ErrNotConfigured: the box has no relay, or no usable address of one.
+var ErrNotConfigured = errors.New("no relay configured")
+
+// ErrUnreachable: the relay did not answer, also not to the retries.
+var ErrUnreachable = errors.New("the relay does not answer")
+
+const (
+	maxAnswer = 64 << 20
+	eventTime = 2 * time.Second
+	// The pause between two looks at a parked request, with a random part so
+	// that many callers do not ask in step.
+	pollTime, pollSpread = 1500 * time.Millisecond, 400 * time.Millisecond
+)
+
+// retries are the waits before a request that failed on the way is sent again:
+// long enough for a relay to be restarted.
+var retries = []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second}
+
+// Client asks one relay.
+type Client struct {
+	base, token string
+	transport   http.RoundTripper
+	notice      func(text string)
+}
+
+// New finds the relay of this box, see package relayenv. notice is told, for
+// the person at the terminal, what a long wait is for. The error wraps
+// ErrNotConfigured.
+func New(notice func(text string)) (*Client, error) {
+	base, token := relayenv.Lookup(relayenv.URL), relayenv.Lookup(relayenv.Token)
+	if base == "" || token == "" {
+		return nil, fmt.Errorf("%w: neither the environment nor %s sets both %s and %s; this works in a box that the host has set up", ErrNotConfigured, relayenv.Path(), relayenv.URL, relayenv.Token)
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%w: %s is %s, which is no http address", ErrNotConfigured, relayenv.URL, core.Untrusted(base).Quote())
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy
+	return &Client{base: strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/"), token: token, transport: transport, notice: notice}, nil
+}
+
+// Call runs one method and returns what the relay answered, however long a
+// person takes. The error wraps ErrUnreachable or is the context's.
+func (c *Client) Call(ctx context.Context, method string, params any) (wire.Envelope, error) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return wire.Envelope{}, fmt.Errorf("encode the params of %s: %w", method, err)
+	}
+	body, err := json.Marshal(wire.Request{RequestID: rand.Text(), Method: method, Params: raw})
+	if err != nil {
+		return wire.Envelope{}, fmt.Errorf("encode %s: %w", method, err)
+	}
+	for attempt := 0; ; attempt++ {
+		status, answer, err := c.send(ctx, http.MethodPost, "/rpc", body)
+		switch {
+		case ctx.Err() != nil:
+			return wire.Envelope{}, ctx.Err()
+		case err == nil && status == http.StatusAccepted:
+			return c.await(ctx, answer)
+		case err == nil && !onTheWay(status):
+			return envelope(status, answer), nil
+		case attempt == len(retries):
+			if err == nil {
+				err = fmt.Errorf("status %d: %s", status, core.Untrusted(answer).Quote())
+			}
+			return wire.Envelope{}, fmt.Errorf("%s: %w: %w", method, ErrUnreachable, err)
+		}
+		if err := pause(ctx, retries[attempt]); err != nil {
+			return wire.Envelope{}, err
+		}
+	}
+}
+
+// onTheWay tells a status that a forwarder gives in the relay's place.
+func onTheWay(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// envelope reads an answer; one without an envelope speaks by its status.
+func envelope(status int, answer []byte) wire.Envelope {
+	var e struct {
+		ExitCode *int   `json:"exitCode"`
+		Stdout   string `json:"stdout"`
+		Stderr   string `json:"stderr"`
+	}
+	if json.Unmarshal(answer, &e) == nil && e.ExitCode != nil {
+		return wire.Envelope{ExitCode: *e.ExitCode, Stdout: e.Stdout, Stderr: e.Stderr}
+	}
+	if status/100 == 2 {
+		return wire.Envelope{}
+	}
+	var refusal wire.Error
+	text := strings.TrimSpace(string(answer))
+	if json.Unmarshal(answer, &refusal) == nil && refusal.Error != "" {
+		text = strings.TrimSpace(refusal.Error + "\n" + refusal.Hint)
+	}
+	return wire.Envelope{ExitCode: wire.ExitFailed, Stderr: fmt.Sprintf("relay: status %d: %s\n", status, text)}
+}
+
+var promptPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// await polls a parked request until it has a result.
+func (c *Client) await(ctx context.Context, answer []byte) (wire.Envelope, error) {
+	var parked struct {
+		PromptID string `json:"promptId"`
+	}
+	if json.Unmarshal(answer, &parked) != nil || !promptPattern.MatchString(parked.PromptID) {
+		return wire.Envelope{ExitCode: wire.ExitFailed, Stderr: "relay: the request is parked, but under no name\n"}, nil
+	}
+	c.notice("waiting for an answer on the host: agentbox agent approvals")
+	for {
+		if err := pause(ctx, pollTime+mathrand.N(pollSpread)); err != nil {
+			return wire.Envelope{}, err
+		}
+		status, answer, err := c.send(ctx, http.MethodGet, "/rpc/status/"+parked.PromptID, nil)
+		if ctx.Err() != nil {
+			return wire.Envelope{}, ctx.Err()
+		}
+		if err != nil || onTheWay(status) {
+			continue
+		}
+		var state struct {
+			Status string          `json:"status"`
+			Result json.RawMessage `json:"result"`
+		}
+		if status != http.StatusOK || json.Unmarshal(answer, &state) != nil {
+			return envelope(status, answer), nil
+		}
+		if state.Status == "done" {
+			return envelope(status, state.Result), nil
+		}
+	}
+}
+
+// Post tells the relay of an event, within two seconds or not at all.
+func (c *Client) Post(ctx context.Context, kind string, payload any) error {
+	raw, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("encode the event %s: %w", kind, err)
+	}
+	body, err := json.Marshal(wire.PostEvent{Type: kind, TS: time.Now().UTC().Format(time.RFC3339Nano), Payload: raw})
+	if err != nil {
+		return fmt.Errorf("encode the event %s: %w", kind, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventTime)
+	defer cancel()
+	status, answer, err := c.send(ctx, http.MethodPost, "/events", body)
+	if err != nil {
+		return fmt.Errorf("post the event %s: %w", kind, err)
+	}
+	if status/100 != 2 {
+		return fmt.Errorf("post the event %s: status %d: %s", kind, status, core.Untrusted(answer).Quote())
+	}
+	return nil
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.transport.RoundTrip(req) // not a Client: it would follow redirects
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return res.StatusCode, answer, err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

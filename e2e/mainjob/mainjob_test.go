@@ -1,0 +1,304 @@
+package mainjob
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMainJob is one story, told in order: each step builds on the box and the
+// commits of the one before.
+func TestMainJob(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.project, "src/app.txt"), "one\ntwo, not committed\n")
+	w.write(filepath.Join(w.project, "notes/idea.txt"), "untracked\n")
+	w.ok("create", "--name", "web")
+
+	t.Run("the box has the project, its dirty state and no credential", func(t *testing.T) { dirtyState(t, w) })
+	t.Run("commits land in the user's repository", func(t *testing.T) { landing(t, w) })
+	t.Run("the box pushes its own branch unasked", func(t *testing.T) { ownPush(t, w) })
+	t.Run("a push to main waits, is denied, then approved and runs once", func(t *testing.T) { parkedPush(t, w) })
+	t.Run("fetch and pull go through the host", func(t *testing.T) { fetchAndPull(t, w) })
+	t.Run("a rewrite of the own branch goes through with a lease", func(t *testing.T) { forceWithLease(t, w) })
+	t.Run("what is never done is refused with a reason", func(t *testing.T) { refused(t, w) })
+	t.Run("another git client works against the same endpoint", func(t *testing.T) { otherClient(t, w) })
+	t.Run("stop and start bring box, branch and work back", func(t *testing.T) { stopAndStart(t, w) })
+	t.Run("destroy keeps what has landed and leaves nothing else", func(t *testing.T) { destroy(t, w) })
+}
+
+func dirtyState(t *testing.T, w *world) {
+	for _, c := range []struct{ script, want string }{
+		{"git symbolic-ref --short HEAD", "agentbox/web"},
+		{"git config remote.origin.url", w.url},
+		{"git rev-parse HEAD", w.git("rev-parse", "HEAD")},
+		{"git status --porcelain=v2 -uall", w.git("status", "--porcelain=v2", "-uall")},
+		{"cat src/app.txt", "one\ntwo, not committed"},
+		{"id -u", "1000"},
+	} {
+		if got := w.inBoxOK("web", c.script); got != c.want {
+			t.Errorf("%s = %q; want %q", c.script, got, c.want)
+		}
+	}
+	// The password must be in no file, environment or command line of the box.
+	found := w.inBox("web", "sudo grep -rlF "+remotePassword+" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev 2>/dev/null; "+
+		"sudo grep -lF "+remotePassword+" /proc/[0-9]*/environ 2>/dev/null")
+	if strings.TrimSpace(found.out) != "" {
+		t.Errorf("the user's password is in the box: %s", found.out)
+	}
+}
+
+func landing(t *testing.T, w *world) {
+	const rounds = 20
+	var delays []time.Duration
+	for i := range rounds {
+		out := w.inBoxOK("web", fmt.Sprintf("echo %d >> log.txt && git add log.txt && git commit -qm 'log %d' && date +%%s%%N && git rev-parse HEAD", i, i))
+		stamp, oid, ok := strings.Cut(out, "\n")
+		nanos, err := strconv.ParseInt(stamp, 10, 64)
+		if !ok || err != nil {
+			t.Fatalf("the box printed %q: %v", out, err)
+		}
+		w.landed("agentbox/web", oid)
+		delays = append(delays, landedAt(t, w, "agentbox/web").Sub(time.Unix(0, nanos)))
+	}
+	slices.Sort(delays)
+	t.Logf("commit to landed, %d rounds: median %v, longest %v", rounds, delays[rounds/2].Round(time.Millisecond), delays[rounds-1].Round(time.Millisecond))
+	if got := w.git("log", "--format=%s", "-1", "agentbox/web"); got != "log 19" {
+		t.Errorf("the user's branch ends in %q", got)
+	}
+	if got := w.git("symbolic-ref", "--short", "HEAD"); got != "main" {
+		t.Errorf("the user is on %q; landing must not move them", got)
+	}
+}
+
+// landedAt is when the user's ref was last written; the box shares the clock.
+func landedAt(t *testing.T, w *world, branch string) time.Time {
+	info, err := os.Stat(filepath.Join(w.project, ".git/refs/heads", branch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ModTime()
+}
+
+func ownPush(t *testing.T, w *world) {
+	w.inBoxOK("web", "git push -u origin HEAD")
+	oid := w.inBoxOK("web", "git rev-parse HEAD")
+	if got := w.remoteHas("agentbox/web"); got != oid {
+		t.Errorf("the remote has %q; want %q", got, oid)
+	}
+	if got := w.git("rev-parse", "origin/agentbox/web"); got != oid {
+		t.Errorf("the user's origin/agentbox/web is %q; want %q", got, oid)
+	}
+	w.inBoxOK("web", "mkdir -p /tmp/elsewhere && cd /tmp/elsewhere && echo more >> /workspace/log.txt && git -C /workspace commit -qam more && git -C /workspace push")
+	if got, want := w.remoteHas("agentbox/web"), w.inBoxOK("web", "git rev-parse HEAD"); got != want {
+		t.Errorf("after git -C … push the remote has %q; want %q", got, want)
+	}
+}
+
+type approval struct {
+	ID      string
+	Message string
+	Push    struct {
+		Updates []struct {
+			Ref, Old, New string
+			Facts         struct{ Commits, Files int }
+		}
+	}
+}
+
+// waiting is the one approval that waits.
+func waiting(t *testing.T, w *world) approval {
+	t.Helper()
+	var list []approval
+	out := w.ok("agent", "approvals", "web", "--json", "--wait", "30s").out
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 {
+		t.Fatalf("agent approvals printed %s (%v); want one approval", out, err)
+	}
+	return list[0]
+}
+
+func parkedPush(t *testing.T, w *world) {
+	old, tip := w.remoteHas("main"), w.inBoxOK("web", "git rev-parse HEAD")
+	push := func() <-chan result {
+		done := make(chan result, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			done <- w.runContext(ctx, nil, "shell", "web", "--", "git", "-C", "/workspace", "push", "origin", "HEAD:main")
+		}()
+		return done
+	}
+
+	done := push()
+	a := waiting(t, w)
+	u := a.Push.Updates[0]
+	if u.Ref != "refs/heads/main" || u.Old != old || u.New != tip {
+		t.Errorf("the approval shows %+v; want refs/heads/main %s..%s", u, old, tip)
+	}
+	commits, files := w.git("rev-list", "--count", old+".."+tip), len(strings.Fields(w.git("diff", "--name-only", old, tip)))
+	if strconv.Itoa(u.Facts.Commits) != commits || u.Facts.Files != files {
+		t.Errorf("the approval counts %+v; want %s commits and %d files", u.Facts, commits, files)
+	}
+	if got := w.remoteHas("main"); got != old {
+		t.Errorf("main moved to %s before anyone said yes", got)
+	}
+	w.answer(a.ID, "--deny", "--note", "use a pull request")
+	r := <-done
+	if r.code == 0 || !strings.Contains(r.err+r.out, "use a pull request") || !strings.Contains(r.err+r.out, a.ID) {
+		t.Errorf("the denied push ended with %d and said:\n%s%s", r.code, r.out, r.err)
+	}
+	if got := w.remoteHas("main"); got != old {
+		t.Errorf("main moved to %s although the user said no", got)
+	}
+
+	done = push()
+	again := waiting(t, w)
+	if again.ID == a.ID {
+		t.Error("the second question has the id of the first")
+	}
+	w.answer(again.ID)
+	if r := <-done; r.code != 0 {
+		t.Fatalf("the approved push failed: %s%s", r.out, r.err)
+	}
+	pushed, err := w.remote.Pushed(remoteRepo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	for _, p := range pushed {
+		if p.Ref == "refs/heads/main" && p.New == tip {
+			times++
+		}
+	}
+	if times != 1 || w.remoteHas("main") != tip {
+		t.Errorf("main was pushed %d times and is at %s; want once at %s", times, w.remoteHas("main"), tip)
+	}
+}
+
+func fetchAndPull(t *testing.T, w *world) {
+	other := filepath.Join(t.TempDir(), "colleague")
+	authed := strings.Replace(w.url, "http://", "http://"+remoteUser+":"+remotePassword+"@", 1)
+	w.must(exec.Command("git", "clone", "-q", authed, other))
+	w.write(filepath.Join(other, "colleague.txt"), "hello\n")
+	w.must(exec.Command("git", "-C", other, "add", "."))
+	w.must(exec.Command("git", "-C", other, "-c", "user.name=C", "-c", "user.email=c@example.test", "commit", "-qm", "from a colleague"))
+	w.must(exec.Command("git", "-C", other, "push", "-q", "origin", "HEAD:main"))
+	tip := w.remoteHas("main")
+	w.inBoxOK("web", "git fetch")
+	if got := w.inBoxOK("web", "git rev-parse origin/main"); got != tip {
+		t.Errorf("after fetch origin/main is %s; want %s", got, tip)
+	}
+	w.inBoxOK("web", "git stash -q -u && git pull -q --rebase origin main && git stash pop -q")
+	if got := w.inBoxOK("web", "cat colleague.txt"); got != "hello" {
+		t.Errorf("pull brought %q", got)
+	}
+	if got := w.inBoxOK("web", "git rev-parse refs/remotes/host/main"); got != w.git("rev-parse", "main") {
+		t.Errorf("host/main is %s; want the user's main", got)
+	}
+	for _, line := range strings.Split(w.inBoxOK("web", "git for-each-ref --format='%(refname)'"), "\n") {
+		if strings.Contains(line, "stash") && line != "refs/stash" {
+			t.Errorf("the box sees %s", line)
+		}
+	}
+}
+
+func forceWithLease(t *testing.T, w *world) {
+	w.inBoxOK("web", "git push -q --force-with-lease")
+	w.inBoxOK("web", "git commit -q --amend -m 'log, reworded' && git push -q --force-with-lease")
+	tip := w.inBoxOK("web", "git rev-parse HEAD")
+	if got := w.remoteHas("agentbox/web"); got != tip {
+		t.Errorf("the remote has %s; want %s", got, tip)
+	}
+	w.landed("agentbox/web", tip)
+}
+
+func refused(t *testing.T, w *world) {
+	before := w.must(exec.Command("git", "-C", w.remote.Path(remoteRepo), "for-each-ref"))
+	for _, c := range []struct{ push, reason string }{
+		{"--delete origin main", "delete"},
+		{"--delete origin agentbox/web", "delete"},
+		{"--mirror origin", "a box may"},
+		{"origin HEAD:refs/notes/x", "branches and tags only"},
+	} {
+		r := w.inBox("web", "git push "+c.push)
+		if r.code == 0 || !strings.Contains(r.out+r.err, c.reason) {
+			t.Errorf("git push %s: exit %d, said:\n%s%s", c.push, r.code, r.out, r.err)
+		}
+	}
+	if after := w.must(exec.Command("git", "-C", w.remote.Path(remoteRepo), "for-each-ref")); after != before {
+		t.Errorf("the remote changed:\n%s\nwas:\n%s", after, before)
+	}
+	for _, path := range []string{"/admin/registry", "/admin/prompts/answer", "/healthz"} {
+		code := w.inBoxOK("web", "curl -s -o /dev/null -w '%{http_code}' --unix-socket /run/agentbox/relay/relay.sock http://relay"+path)
+		if want := map[bool]string{true: "403", false: "200"}[strings.HasPrefix(path, "/admin")]; code != want {
+			t.Errorf("a box that asks for %s gets %s; want %s", path, code, want)
+		}
+	}
+}
+
+func otherClient(t *testing.T, w *world) {
+	client := filepath.Join(t.TempDir(), "gogitclient")
+	build := exec.Command("go", "build", "-o", client, "../cmd/gogitclient")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	w.must(build)
+	file, err := os.Open(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if r := w.runContext(ctx, file, "shell", "web", "--", "sh", "-c", "cat > /tmp/gogitclient && chmod +x /tmp/gogitclient"); r.code != 0 {
+		t.Fatalf("bring the client into the box: %s", r.err)
+	}
+	oid := w.inBoxOK("web", "/tmp/gogitclient $(git remote get-url origin) agentbox/web")
+	if got := w.remoteHas("agentbox/web"); got != oid {
+		t.Errorf("the remote has %s; want %s", got, oid)
+	}
+	w.inBoxOK("web", "git stash -q -u && git pull -q --ff-only origin agentbox/web && git stash pop -q")
+}
+
+func stopAndStart(t *testing.T, w *world) {
+	status := w.inBoxOK("web", "git status --porcelain=v2 -uall")
+	w.inBoxOK("web", "git commit -q --allow-empty -m 'before the stop'")
+	tip := w.inBoxOK("web", "git rev-parse HEAD")
+	w.ok("stop", "web")
+	w.landed("agentbox/web", tip)
+	w.ok("start", "web")
+	if got := w.inBoxOK("web", "git rev-parse HEAD"); got != tip {
+		t.Errorf("after start HEAD is %s; want %s", got, tip)
+	}
+	if got := w.inBoxOK("web", "git status --porcelain=v2 -uall"); got != status {
+		t.Errorf("after start the status is %q; want %q", got, status)
+	}
+	w.inBoxOK("web", "git commit -q --allow-empty -m 'after the start' && git push -q")
+	w.landed("agentbox/web", w.inBoxOK("web", "git rev-parse HEAD"))
+}
+
+func destroy(t *testing.T, w *world) {
+	tip := w.inBoxOK("web", "git rev-parse HEAD")
+	var boxes []struct{ ID, Container, Network string }
+	if err := json.Unmarshal([]byte(w.ok("list", "--json").out), &boxes); err != nil || len(boxes) != 1 {
+		t.Fatalf("list: %v, %v", boxes, err)
+	}
+	w.ok("destroy", "--force", "web")
+	if got := w.git("rev-parse", "agentbox/web"); got != tip {
+		t.Errorf("after destroy agentbox/web is %s; want %s", got, tip)
+	}
+	if err := exec.Command("docker", "inspect", boxes[0].Container).Run(); err == nil {
+		t.Error("the container is still there")
+	}
+	if err := exec.Command("docker", "network", "inspect", boxes[0].Network).Run(); err == nil {
+		t.Error("the network is still there")
+	}
+	if _, err := os.Stat(filepath.Join(w.home, "boxes", boxes[0].ID)); !os.IsNotExist(err) {
+		t.Errorf("the box's folder is still there: %v", err)
+	}
+}

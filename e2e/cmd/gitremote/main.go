@@ -1,6 +1,6 @@
 // Command gitremote serves bare repositories over smart HTTP with basic auth.
-// It writes its address to a file once it listens, and ends on SIGTERM after
-// running pushes are through.
+// It prints its address once it listens, and ends on SIGTERM after running
+// pushes are through.
 package main
 
 import (
@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string) error {
 	create := flags.String("create", "", "repository to make if it is missing, such as project.git")
 	user := flags.String("user", "git", "user that basic auth asks for")
 	passwordFile := flags.String("password-file", "", "file that holds the password")
-	urlFile := flags.String("url-file", "", "file that receives the address")
+	urlFile := flags.String("url-file", "", "file that receives the address, for who does not read the output")
 	logFile := flags.String("log", "", "file that receives each request as a line of JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,14 +57,19 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := publish(*urlFile, "http://"+listener.Addr().String()); err != nil {
+	url := "http://" + listener.Addr().String()
+	if err := publish(*urlFile, url); err != nil {
 		return err
 	}
+	fmt.Println(url)
 	return serve(ctx, listener, remote)
 }
 
 // publish lets a reader see the whole address or none.
 func publish(file, url string) error {
+	if file == "" {
+		return nil
+	}
 	if err := os.WriteFile(file+".new", []byte(url+"\n"), 0o600); err != nil {
 		return err
 	}

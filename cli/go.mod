@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/creack/pty v1.1.24
 	github.com/goccy/go-yaml v1.19.2
+	github.com/google/go-cmp v0.7.0
 	github.com/madarco/agentbox/core v0.1.0
 	github.com/madarco/agentbox/relay v0.1.0
 	github.com/madarco/agentbox/sandbox-core v0.1.0

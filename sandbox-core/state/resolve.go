@@ -116,26 +116,5 @@ func near(name, ref string) bool {
 	if len(ref) >= 2 && strings.HasPrefix(name, ref) {
 		return true
 	}
-	return distance(name, ref) <= min(2, len(name)-1)
-}
-
-// distance is the Levenshtein distance of two words in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return core.EditDistance(name, ref) <= min(2, len(name)-1)
 }

@@ -74,14 +74,3 @@ func TestResolveSaysWhyNot(t *testing.T) {
 		})
 	}
 }
-
-func TestDistance(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"web", "web", 0}, {"web", "wbe", 2}, {"kitten", "sitting", 3}} {
-		if got := distance(tc.a, tc.b); got != tc.want {
-			t.Errorf("%q, %q: %d, want %d", tc.a, tc.b, got, tc.want)
-		}
-	}
-}

@@ -20,6 +20,11 @@ import (
 // probeTimeout bounds how long a provider is asked for states.
 const probeTimeout = 4 * time.Second
 
+// lister is a provider that knows the states of all its boxes in one question.
+type lister interface {
+	States(ctx context.Context) (map[string]core.State, error)
+}
+
 // States asks the providers for the state of every box, all at once. What a
 // provider does not say in time, or at all, is unknown.
 func States(ctx context.Context, providerOf func(string) (provider.Provider, error), all []core.Box) []core.State {
@@ -27,24 +32,52 @@ func States(ctx context.Context, providerOf func(string) (provider.Provider, err
 	defer cancel()
 	states := make([]core.State, len(all))
 	var wg sync.WaitGroup
-	for i, box := range all {
-		wg.Go(func() { states[i] = stateOf(ctx, providerOf, box) })
+	for name, at := range byProvider(all, states) {
+		p, err := providerOf(name)
+		if err != nil {
+			continue
+		}
+		if l, ok := p.(lister); ok && len(at) > 1 {
+			wg.Go(func() { listed(ctx, l, all, at, states) })
+			continue
+		}
+		for _, i := range at {
+			wg.Go(func() {
+				if s, err := p.State(ctx, all[i]); err == nil {
+					states[i] = s
+				}
+			})
+		}
 	}
 	wg.Wait()
 	return states
 }
 
-func stateOf(ctx context.Context, providerOf func(string) (provider.Provider, error), box core.Box) core.State {
-	if box.Creating {
-		return core.StateCreating
+// byProvider groups the boxes that have to be asked for, as places in all, and
+// sets what is known without asking.
+func byProvider(all []core.Box, states []core.State) map[string][]int {
+	at := map[string][]int{}
+	for i, box := range all {
+		if box.Creating {
+			states[i] = core.StateCreating
+			continue
+		}
+		states[i] = core.StateUnknown
+		at[box.Provider] = append(at[box.Provider], i)
 	}
-	p, err := providerOf(box.Provider)
+	return at
+}
+
+func listed(ctx context.Context, l lister, all []core.Box, at []int, states []core.State) {
+	known, err := l.States(ctx)
 	if err != nil {
-		return core.StateUnknown
+		return
 	}
-	s, err := p.State(ctx, box)
-	if err != nil {
-		return core.StateUnknown
+	for _, i := range at {
+		s, ok := known[all[i].ID]
+		if !ok {
+			s = core.StateMissing
+		}
+		states[i] = s
 	}
-	return s
 }

@@ -50,3 +50,27 @@ func TestStatesNeverClaimMoreThanWasAnswered(t *testing.T) {
 		}
 	})
 }
+
+// listing is a prober that is asked once for all its boxes.
+type listing struct {
+	prober
+	known map[string]core.State
+	err   error
+}
+
+func (l listing) States(context.Context) (map[string]core.State, error) { return l.known, l.err }
+
+func TestAProviderThatListsIsAskedOnce(t *testing.T) {
+	all := []core.Box{{ID: "b00000001"}, {ID: "b00000002"}, {ID: "b00000003", Creating: true}}
+	l := listing{known: map[string]core.State{"b00000001": core.StatePaused}}
+	of := func(string) (provider.Provider, error) { return l, nil }
+	want := []core.State{core.StatePaused, core.StateMissing, core.StateCreating}
+	if got := States(t.Context(), of, all); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	l.err = errors.New("lost")
+	want = []core.State{core.StateUnknown, core.StateUnknown, core.StateCreating}
+	if got := States(t.Context(), of, all); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,129 @@
+// Package root puts the commands together: the tree, its help, and the way
+// from a command line to an exit code.
+package root
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/madarco/agentbox/cli/internal/cmd/agent"
+	"github.com/madarco/agentbox/cli/internal/cmd/git"
+	"github.com/madarco/agentbox/cli/internal/cmd/list"
+	"github.com/madarco/agentbox/cli/internal/cmd/shell"
+	"github.com/madarco/agentbox/cli/internal/cmd/status"
+	"github.com/madarco/agentbox/cli/internal/factory"
+	"github.com/madarco/agentbox/cli/internal/fail"
+)
+
+// Run runs one command line, program name first, and returns the exit code.
+func Run(ctx context.Context, f *factory.Factory, args []string) int {
+	words, tail, hasTail := split(args)
+	f.Tail, f.HasTail = tail, hasTail
+	tree := New(f)
+	if asksHelp(words) {
+		words = append([]string{words[0], "help"}, path(tree, words[1:])...)
+	}
+	err := tree.Run(ctx, words)
+	return fail.Report(f.Streams.ErrOut, err, asksJSON(words))
+}
+
+// asksHelp tells whether help is wanted; like asksJSON, it is asked before the
+// line is parsed, so that a line with mistakes gets help too.
+func asksHelp(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return w == "--help" || w == "-h" })
+}
+
+// path are the words that lead to the innermost command that a line names.
+func path(at *cli.Command, words []string) []string {
+	var names []string
+	for _, w := range words {
+		if sub := at.Command(w); sub != nil {
+			at, names = sub, append(names, w)
+		}
+	}
+	return names
+}
+
+// split cuts the command line at the first "--": what follows is a command for
+// the box, of which no word is ours.
+func split(args []string) (words, tail []string, hasTail bool) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i], args[i+1:], true
+	}
+	return args, nil, false
+}
+
+// asksJSON tells whether errors are wanted as JSON too. It also looks at
+// command lines that don't parse.
+func asksJSON(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
+		return w == "--json" || strings.HasPrefix(w, "--json=") && w != "--json=false"
+	})
+}
+
+// New is the tree of commands.
+func New(f *factory.Factory) *cli.Command {
+	var quiet, plain bool
+	root := &cli.Command{
+		Name:  "agentbox",
+		Usage: "give a coding agent a computer of its own",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "explain the command"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "leave out steps and notes", Destination: &quiet},
+			&cli.BoolFlag{Name: "no-color", Usage: "no colours, as with NO_COLOR", Destination: &plain},
+			&cli.BoolFlag{Name: "version", Aliases: []string{"V"}, Usage: "print the version", Local: true},
+		},
+		Before: func(ctx context.Context, _ *cli.Command) (context.Context, error) {
+			f.Streams.Quiet = f.Streams.Quiet || quiet
+			f.Streams.Color = f.Streams.Color && !plain
+			return ctx, nil
+		},
+		Commands: commands(f),
+	}
+	setUp(f, root)
+	return root
+}
+
+// commands are the commands of the top level, each in its group.
+func commands(f *factory.Factory) []*cli.Command {
+	in := func(group string, c *cli.Command) *cli.Command {
+		c.Category = group
+		return c
+	}
+	return []*cli.Command{
+		in("Access", shell.New(f, nil, shell.Run)),
+		in("Inspect", list.New(f, list.Run)),
+		in("Inspect", status.New(f, status.Run)),
+		in("Inspect", agent.New(f, agent.RunApprovals, agent.RunApprove)),
+		in("Git & sync", git.New(f, git.RunPush, git.RunStatus)),
+		newVersion(f),
+		newHelp(f),
+	}
+}
+
+// setUp gives a command and those below it what all have: help of ours, usage
+// errors of ours, and no exit of their own.
+func setUp(f *factory.Factory, c *cli.Command) {
+	c.HideHelp, c.HideVersion = true, true // theirs
+	c.ExitErrHandler = func(context.Context, *cli.Command, error) {}
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+		return fail.Usagef(c.FullName()+" --help", "%s: %w", c.FullName(), err)
+	}
+	if c.Action == nil {
+		c.Action = func(_ context.Context, c *cli.Command) error {
+			if c.Root() == c && c.Bool("version") {
+				return printVersion(f)
+			}
+			if c.Args().Present() {
+				return unknown(c, c.Args().First())
+			}
+			return help(f.Streams.Out, c)
+		}
+	}
+	for _, sub := range c.Commands {
+		setUp(f, sub)
+	}
+}

@@ -19,6 +19,7 @@ const pollTime = 2 * time.Second
 type Watcher struct {
 	repo     Repo
 	act      effects
+	queue    *queue // Run's
 	requests chan request
 	ended    chan struct{}
 
@@ -74,7 +75,10 @@ func NewWatcher(repo Repo, logger *log.Logger) *Watcher {
 }
 
 func newWatcher(repo Repo, act effects) *Watcher {
-	return &Watcher{repo: repo, act: act, requests: make(chan request), ended: make(chan struct{})}
+	w := &Watcher{repo: repo, act: act, queue: newQueue(repo.Branches), requests: make(chan request), ended: make(chan struct{})}
+	w.queue.looked(time.Now(), act.look())
+	w.publish()
+	return w
 }
 
 // outcome is how a push ended.
@@ -87,7 +91,7 @@ type outcome struct {
 func (w *Watcher) Run(ctx context.Context) {
 	defer close(w.ended)
 	defer w.act.close()
-	q := newQueue(w.repo.Branches)
+	q := w.queue
 	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
 	timer := time.NewTimer(0)
@@ -105,8 +109,8 @@ func (w *Watcher) Run(ctx context.Context) {
 				results <- outcome{refusals, err}
 			}()
 		}
-		w.publish(q)
-		waiters = w.answer(waiters, q, now)
+		w.publish()
+		waiters = w.answer(waiters, now)
 		if at, due := q.wake(); due {
 			timer.Reset(at.Sub(now))
 		}
@@ -129,10 +133,10 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 // answer replies to those whose landing was tried, or needed nothing.
-func (w *Watcher) answer(waiters []waiter, q *queue, now time.Time) []waiter {
+func (w *Watcher) answer(waiters []waiter, now time.Time) []waiter {
 	var rest []waiter
 	for _, one := range waiters {
-		if q.settled(now) || q.finished >= one.after {
+		if w.queue.settled(now) || w.queue.finished >= one.after {
 			one.answer <- w.Status()
 		} else {
 			rest = append(rest, one)
@@ -141,8 +145,8 @@ func (w *Watcher) answer(waiters []waiter, q *queue, now time.Time) []waiter {
 	return rest
 }
 
-func (w *Watcher) publish(q *queue) {
-	states := q.states(w.repo)
+func (w *Watcher) publish() {
+	states := w.queue.states(w.repo)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.states = states

@@ -58,9 +58,11 @@ type Repo struct {
 	Shallow []core.ObjectID   `json:"shallow,omitempty"`
 	// Config holds allow-listed values of the user's configuration, in order.
 	Config []ConfigEntry `json:"config,omitempty"`
-	// SparsePatterns is the text of info/sparse-checkout.
-	SparsePatterns string `json:"sparsePatterns,omitempty"`
-	// MergeHead and the like: pseudo refs of an operation in progress.
+	// Info are the texts of files below info in the git folder, by name:
+	// sparse-checkout, exclude, attributes.
+	Info map[string]string `json:"info,omitempty"`
+	// PseudoRefs are the texts of files such as MERGE_HEAD and MERGE_MSG, by
+	// name: what an operation in progress has left.
 	PseudoRefs map[string]string `json:"pseudoRefs,omitempty"`
 	// SkipWorktree, AssumeUnchanged and IntentToAdd are index flags by path.
 	// Paths are bytes: git's need not be UTF-8.

@@ -1,0 +1,108 @@
+package gitgate
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/relay/packscan"
+	"github.com/madarco/agentbox/relay/treecheck"
+)
+
+// Options configure a Host. The zero value is right for the product.
+type Options struct {
+	// Git is the absolute path of the git program; found on PATH if empty.
+	Git string
+	// Pack and Tree bound what a box may hand in; zero means the defaults.
+	Pack packscan.Limits
+	Tree treecheck.Limits
+}
+
+// Host runs git for one user's state folder. It is safe for concurrent use, by
+// several processes too.
+type Host struct {
+	home core.Home
+	run  runner
+	pack packscan.Limits
+	tree treecheck.Limits
+
+	mu      sync.Mutex
+	gates   map[string]*sync.Mutex
+	fetches flights
+}
+
+// New finds git. The error wraps ErrNoGit when there is none.
+func New(home core.Home, opts Options) (*Host, error) {
+	if opts.Git == "" {
+		git, err := findGit()
+		if err != nil {
+			return nil, err
+		}
+		opts.Git = git
+	}
+	if !filepath.IsAbs(opts.Git) {
+		return nil, fmt.Errorf("git program %q: %w: give an absolute path", opts.Git, core.ErrInvalid)
+	}
+	if opts.Pack == (packscan.Limits{}) {
+		opts.Pack = packscan.Defaults
+	}
+	if opts.Tree == (treecheck.Limits{}) {
+		opts.Tree = treecheck.Defaults
+	}
+	return &Host{
+		home: home, run: runner{opts.Git}, pack: opts.Pack, tree: opts.Tree,
+		gates: map[string]*sync.Mutex{},
+	}, nil
+}
+
+// SeedObjects is the folder that a box of the repository reads objects from.
+func (h *Host) SeedObjects(key string) string { return filepath.Join(h.home.Seed(key), "objects") }
+
+// lockPoll is how often a taken lock is tried again.
+const lockPoll = 5 * time.Millisecond
+
+// lock takes the lock of a repository key: shared by those who add objects to
+// a seed or gate, alone by those who move a seed's refs or remove anything.
+func (h *Host) lock(ctx context.Context, key string, alone bool) (unlock func(), err error) {
+	path := h.home.SeedLock(key)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("lock the repository's store: %w", err)
+	}
+	l := flock.New(path, flock.SetPermissions(0o600))
+	if alone {
+		_, err = l.TryLockContext(ctx, lockPoll)
+	} else {
+		_, err = l.TryRLockContext(ctx, lockPoll)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the repository's store %s: %w", path, err)
+	}
+	return func() { _ = l.Close() }, nil
+}
+
+// gateLock serializes what this process does in one gate; first tells that
+// the process has not met this gate yet.
+func (h *Host) gateLock(dir string) (mu *sync.Mutex, first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	mu = h.gates[dir]
+	if mu == nil {
+		mu, first = new(sync.Mutex), true
+		h.gates[dir] = mu
+	}
+	return mu, first
+}
+
+// ours is a command in a repository that only we write.
+func (h *Host) ours(dir string, args ...string) command {
+	return command{
+		gitDir: dir, args: args, env: sealed, deadline: quick,
+		config: []string{"core.hooksPath=/dev/null", "gc.auto=0", "core.alternateRefsCommand=true"},
+	}
+}

@@ -1,0 +1,156 @@
+package gitgate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // the pack trailer's checksum, no secret
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/relay/pktline"
+)
+
+// emptyPack is a pack without objects: receive-pack wants one even for a
+// commit that is there already.
+func emptyPack(format string) io.Reader {
+	head := []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	if format == "sha256" {
+		sum := sha256.Sum256(head)
+		return bytes.NewReader(append(head, sum[:]...))
+	}
+	sum := sha1.Sum(head) //nolint:gosec // see the import
+	return bytes.NewReader(append(head, sum[:]...))
+}
+
+// receive feeds one pack to receive-pack with commands that we wrote. It
+// returns git's reason for each ref that was refused, and for the pack under
+// the name "unpack"; the texts may quote what a box chose.
+func (h *Host) receive(ctx context.Context, cmd command, format string, updates []policy.RefUpdate, pack io.Reader) (map[string]string, error) {
+	var head bytes.Buffer
+	lines := pktline.NewWriter(&head)
+	capabilities := "\x00report-status"
+	if format != "sha1" {
+		capabilities += " object-format=" + format
+	}
+	for _, u := range updates {
+		old := u.Old
+		if old == "" {
+			old = zeroID(format)
+		}
+		if err := lines.Printf("%s %s %s%s", old, u.New, u.Ref, capabilities); err != nil {
+			return nil, err
+		}
+		capabilities = ""
+	}
+	if err := lines.Flush(); err != nil {
+		return nil, err
+	}
+	cmd.stdin = io.MultiReader(&head, pack)
+	var refused map[string]string
+	err := h.run.stream(ctx, cmd, func(out io.Reader) (err error) {
+		refused, err = readReport(out, len(updates))
+		return err
+	})
+	return refused, err
+}
+
+const reportLimit = 1 << 20
+
+var errReport = errors.New("git gave no report")
+
+// readReport reads "unpack …", then "ok ref" or "ng ref reason" per ref
+// (gitprotocol-pack(5), "Report Status").
+func readReport(out io.Reader, count int) (map[string]string, error) {
+	in := pktline.NewReader(out, reportLimit)
+	refused := map[string]string{}
+	for n := 0; ; n++ {
+		p, err := in.Next()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errReport, err)
+		}
+		if p.Kind == pktline.Flush {
+			if n != count+1 && refused["unpack"] == "" {
+				return nil, errReport
+			}
+			_, err := io.Copy(io.Discard, out)
+			return refused, err
+		}
+		word, rest, _ := strings.Cut(p.Text(), " ")
+		switch {
+		case n == 0 && word == "unpack" && rest != "ok":
+			refused["unpack"] = rest
+		case n == 0 && word != "unpack":
+			return nil, errReport
+		case n > 0 && word == "ng":
+			ref, reason, _ := strings.Cut(rest, " ")
+			refused[ref] = reason
+		}
+	}
+}
+
+// intoGate is receive-pack in the gate: every check of git's is on.
+func (g *gate) intoGate() command {
+	cmd := g.in("receive-pack", "--stateless-rpc", g.dir)
+	cmd.gitDir = "" // receive-pack takes the path itself
+	cmd.config = append(cmd.config,
+		"receive.fsckObjects=true", "receive.autogc=false", "receive.unpackLimit=100",
+		fmt.Sprintf("receive.maxInputSize=%d", g.h.pack.PackBytes),
+	)
+	return cmd
+}
+
+// intoUser is receive-pack in the user's repository, as its owner. The box's
+// name stands in the reflog.
+func (g *gate) intoUser(user *Repository) command {
+	cmd := g.h.theirs(user, "receive-pack", "--stateless-rpc", user.CommonDir)
+	cmd.gitDir = ""
+	cmd.config = append(slices.Concat(noExecution, thrift),
+		"receive.fsckObjects=false", // the gate has done it
+		"receive.autogc=false", "receive.unpackLimit=100", "receive.denyCurrentBranch=refuse",
+		"receive.denyNonFastForwards=false", "core.alternateRefsCommand=true", "core.logAllRefUpdates=true",
+	)
+	cmd.env = append(cmd.env, "GIT_COMMITTER_NAME=agentbox "+string(g.box.Name), "GIT_COMMITTER_EMAIL=box@agentbox.invalid")
+	cmd.limits = &importBounds
+	return cmd
+}
+
+// deliver moves a ref of the user's repository to a commit that the gate has
+// accepted, with the spooled pack where that is enough, else with a new one
+// made from the gate. It returns git's reason when the ref was refused.
+func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate, pack io.Reader) (reason string, err error) {
+	if pack != nil {
+		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, pack)
+		// A base that the user has collected, or lacks since the pack was made.
+		retry := err != nil || refused["unpack"] != "" || strings.Contains(refused[u.Ref], "missing necessary objects")
+		if !retry || ctx.Err() != nil {
+			return refused[u.Ref], err
+		}
+	}
+	theirs, err := g.h.listRefs(ctx, g.h.theirs(user))
+	if err != nil {
+		return "", err
+	}
+	var have []core.ObjectID
+	for _, r := range theirs {
+		have = append(have, r.oid)
+	}
+	if have, err = g.h.existing(ctx, g.in(), have); err != nil {
+		return "", err
+	}
+	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: have}
+	err = g.h.packTo(ctx, p, func(fresh io.Reader) error {
+		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, fresh)
+		if err == nil && refused["unpack"] != "" {
+			err = fmt.Errorf("the user's repository did not take the objects: %s", core.Untrusted(refused["unpack"]).Quote())
+		}
+		reason = refused[u.Ref]
+		return err
+	})
+	return reason, err
+}

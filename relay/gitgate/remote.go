@@ -1,0 +1,175 @@
+package gitgate
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/madarco/agentbox/core"
+)
+
+// remotes finds the remote that a push of the user's goes to (git-push(1),
+// git-config(1)): the branch's own, the configured default, the upstream's,
+// origin, or the only one.
+func (h *Host) remotes(ctx context.Context, _ string, r *Repository) error {
+	out, err := h.run.run(ctx, h.theirs(r, "config", "--includes", "-z", "--get-regexp", `^(remote|branch|extensions)\.`))
+	if err != nil && exitCode(err) != 1 {
+		return err
+	}
+	values := map[string]string{}
+	var names []string
+	for key, value := range pairs(out) {
+		values[key] = value
+		if name, ok := between(key, "remote.", ".url"); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if _, ok := between(key, "remote.", ".promisor"); ok && value != "false" {
+			r.Partial = true
+		}
+	}
+	r.Partial = r.Partial || values["extensions.partialclone"] != ""
+	choices := []string{
+		values["branch."+r.Branch+".pushremote"], values["remote.pushdefault"], values["branch."+r.Branch+".remote"], "origin",
+	}
+	if len(names) == 1 {
+		choices = append(choices, names[0])
+	}
+	for _, name := range choices {
+		remote, err := core.ParseRemoteName(name)
+		if err != nil || !slices.Contains(names, name) {
+			continue
+		}
+		return h.describeRemote(ctx, r, remote)
+	}
+	return nil
+}
+
+func (h *Host) describeRemote(ctx context.Context, r *Repository, remote core.RemoteName) error {
+	address, err := h.remoteURL(ctx, h.theirs(r), r.WorkTree, remote, true)
+	if err != nil {
+		return err
+	}
+	r.Remote, r.URL = remote, stripUser(address)
+	prefix := "refs/remotes/" + string(remote) + "/"
+	head, err := h.run.line(ctx, h.theirs(r, "symbolic-ref", "-q", prefix+"HEAD"))
+	if err != nil {
+		return nil //nolint:nilerr // a remote without a known HEAD is common
+	}
+	if branch, err := core.ParseBranchName(strings.TrimPrefix(head, prefix)); err == nil {
+		r.DefaultBranch = branch
+	}
+	return nil
+}
+
+// remoteURL is where git itself would go, user information and rewriting
+// included. base is a command in the user's repository.
+func (h *Host) remoteURL(ctx context.Context, base command, workTree string, remote core.RemoteName, push bool) (string, error) {
+	base.args = []string{"remote", "get-url", string(remote)}
+	if push {
+		base.args = []string{"remote", "get-url", "--push", string(remote)}
+	}
+	address, err := h.run.line(ctx, base)
+	if err != nil {
+		return "", err
+	}
+	if isRelative(address) {
+		return filepath.Join(workTree, address), nil
+	}
+	return address, nil
+}
+
+var (
+	withScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+	// helperURL is how git spells "use this remote helper" (gitremote-helpers(7)).
+	helperURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*::`)
+	scpLike   = regexp.MustCompile(`^(?:([^@/:]+)@)?([^/:\[\]]+|\[[^\]]+\]):(.*)$`)
+)
+
+// isRelative tells a relative path from every other form of address.
+func isRelative(address string) bool {
+	return !filepath.IsAbs(address) && !withScheme.MatchString(address) && !helperURL.MatchString(address) && !scpLike.MatchString(address)
+}
+
+// stripUser drops what may be a secret: the user part of an HTTP address and
+// the password of any other. The user of an SSH address is part of where it goes.
+func stripUser(address string) string {
+	if !withScheme.MatchString(address) {
+		return address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return address
+	}
+	if scheme := strings.ToLower(u.Scheme); scheme == "http" || scheme == "https" {
+		u.User = nil
+	} else {
+		u.User = url.User(u.User.Username())
+	}
+	return u.String()
+}
+
+// spellings are the forms of an address that people and tools write into a
+// box's repository for the same place. git compares prefixes, so a form
+// without ".git" is only listed where the address itself is one: it would
+// catch longer names too.
+func spellings(address string) []string {
+	out := []string{address}
+	host, path, ok := hostPath(address)
+	if ok {
+		path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+		bare := host
+		if name, _, found := strings.Cut(host, ":"); found {
+			bare = name // the port is one protocol's
+		}
+		out = append(out,
+			"https://"+host+"/"+path+".git",
+			"https://"+bare+"/"+path+".git",
+			"ssh://git@"+bare+"/"+path+".git",
+			"git@"+bare+":"+path+".git",
+		)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// hostPath takes an HTTP or SSH address apart.
+func hostPath(address string) (host, path string, ok bool) {
+	if withScheme.MatchString(address) {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "ssh", "git"}, strings.ToLower(u.Scheme)) {
+			return "", "", false
+		}
+		return u.Host, u.Path, true
+	}
+	if m := scpLike.FindStringSubmatch(address); m != nil && !helperURL.MatchString(address) {
+		return m[2], m[3], true
+	}
+	return "", "", false
+}
+
+// pairs reads `git config -z --list` output: key, line feed, value, NUL. A key
+// without a value means true.
+func pairs(out []byte) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		for item := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+			key, value, ok := strings.Cut(item, "\n")
+			if !ok {
+				value = "true"
+			}
+			if key != "" && !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// between cuts a subsection out of a key.
+func between(key, prefix, suffix string) (string, bool) {
+	if len(key) <= len(prefix)+len(suffix) || !strings.HasPrefix(key, prefix) || !strings.HasSuffix(key, suffix) {
+		return "", false
+	}
+	return key[len(prefix) : len(key)-len(suffix)], true
+}

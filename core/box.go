@@ -32,7 +32,10 @@ type Box struct {
 	Provider string  `json:"provider"`
 	// Creating is set until the box is made; a record that keeps it was left
 	// by a create that did not end.
-	Creating     bool      `json:"creating,omitempty"`
+	Creating bool `json:"creating,omitempty"`
+	// StoppedClean is set by a stop that saw all commits of the box in the
+	// user's repositories, and cleared by the next start.
+	StoppedClean bool      `json:"stoppedClean,omitempty"`
 	CreatedAt    time.Time `json:"createdAt"`
 	ProjectRoot  string    `json:"projectRoot"`
 	ProjectIndex int       `json:"projectIndex"`

@@ -1,0 +1,158 @@
+package boxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/madarco/agentbox/cli/internal/factory"
+	"github.com/madarco/agentbox/cli/internal/fail"
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/sandbox-core/state"
+)
+
+// Keeper starts, stops and destroys boxes.
+type Keeper struct {
+	Home     core.Home
+	Store    *state.Store
+	Provider func(name string) (provider.Provider, error)
+	Relay    func(ctx context.Context) (factory.Relay, error)
+	// Repositories looks into the user's repositories.
+	Repositories func() (Repositories, error)
+	// Setup hands a box that was filled before a new token.
+	Setup func(box core.Box, token string) provider.Setup
+}
+
+// Repositories are the user's own.
+type Repositories interface {
+	// Missing are those of the commits that no ref of the user's repository
+	// reaches.
+	Missing(ctx context.Context, repo core.Repo, tips []core.ObjectID) ([]core.ObjectID, error)
+}
+
+// Start brings a box up, or up to date if it runs: with a new token, which
+// makes the old one worthless.
+func (k *Keeper) Start(ctx context.Context, box core.Box) error {
+	p, err := k.Provider(box.Provider)
+	if err != nil {
+		return err
+	}
+	relay, err := k.Relay(ctx)
+	if err != nil {
+		return err
+	}
+	box.StoppedClean = false
+	if err := k.put(ctx, box); err != nil {
+		return err
+	}
+	token := core.NewToken()
+	if err := relay.Register(ctx, wire.RegisterBox{Box: box, Token: token}); err != nil {
+		return fmt.Errorf("register box %s with the relay: %w", box.Name, err)
+	}
+	return p.Start(ctx, box, k.Setup(box, token))
+}
+
+// Stop gives the box the chance to hand in its commits, stops it, and tells
+// what is only in the box.
+func (k *Keeper) Stop(ctx context.Context, box core.Box) (left []Tip, err error) {
+	p, err := k.Provider(box.Provider)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.State(ctx, box)
+	if err != nil {
+		return nil, err
+	}
+	clean := box.StoppedClean
+	if s == core.StateRunning {
+		left, err = k.Unlanded(ctx, box)
+		clean = err == nil && len(left) == 0
+	}
+	if err := p.Stop(ctx, box); err != nil {
+		return left, err
+	}
+	box.StoppedClean = clean
+	return left, k.put(ctx, box)
+}
+
+func (k *Keeper) put(ctx context.Context, box core.Box) error {
+	return k.Store.Update(ctx, func(s *state.State) error {
+		if !s.Put(box) {
+			return fmt.Errorf("box %s was destroyed meanwhile", box.Name)
+		}
+		return nil
+	})
+}
+
+// ErrUnseen: it cannot be told whether the box holds commits that have not landed.
+var ErrUnseen = errors.New("the box does not run, and it is not known whether all its commits have landed")
+
+// Loss are the commits that a destroy would lose, handed in first if the box
+// runs. The error wraps ErrUnseen where the box cannot be asked.
+func (k *Keeper) Loss(ctx context.Context, box core.Box) ([]Tip, error) {
+	if box.Creating || len(box.Repos) == 0 {
+		return nil, nil
+	}
+	p, err := k.Provider(box.Provider)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.State(ctx, box)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s == core.StateRunning:
+		return k.Unlanded(ctx, box)
+	case s == core.StateMissing, box.StoppedClean:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("box %s: %w", box.Name, ErrUnseen)
+	}
+}
+
+// destroyTimeout bounds the removal of a box once it has begun; an interrupt
+// does not leave half of it.
+const destroyTimeout = 2 * time.Minute
+
+// Destroy removes the box and all that the host keeps for it but the branches
+// that have landed. A relay that can't be reached does not hold it up; the
+// error then says how to make it forget.
+func (k *Keeper) Destroy(ctx context.Context, box core.Box) error {
+	p, err := k.Provider(box.Provider)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
+	defer cancel()
+	if err := p.Destroy(ctx, box); err != nil {
+		return err
+	}
+	forgotten := k.forget(ctx, box)
+	if err := os.RemoveAll(k.Home.Box(box.ID)); err != nil {
+		return fmt.Errorf("remove what the host keeps of box %s: %w", box.Name, err)
+	}
+	err = k.Store.Update(ctx, func(s *state.State) error {
+		s.Remove(box.ID)
+		return nil
+	})
+	return errors.Join(err, forgotten)
+}
+
+func (k *Keeper) forget(ctx context.Context, box core.Box) error {
+	relay, err := k.Relay(ctx)
+	if err == nil {
+		err = relay.Forget(ctx, box.ID)
+	}
+	if err != nil {
+		return fail.New(fail.Relay, "agentbox relay forget "+box.ID, "box %s is gone, but the relay still knows it: %w", box.Name, err)
+	}
+	return nil
+}

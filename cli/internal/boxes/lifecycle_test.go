@@ -1,0 +1,218 @@
+package boxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/madarco/agentbox/cli/internal/factory"
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/sandbox-core/state"
+)
+
+const (
+	landedOID = core.ObjectID("1111111111111111111111111111111111111111")
+	lostOID   = core.ObjectID("2222222222222222222222222222222222222222")
+)
+
+// ward is a world with one box in it, and the user's repository that has
+// landedOID alone.
+type ward struct {
+	*world
+	state core.State
+	// refs is what the box says of its branches.
+	refs  string
+	calls []string
+	land  func(ctx context.Context) error
+}
+
+func newWard(t *testing.T) (*ward, *Keeper, core.Box) {
+	w := &ward{world: newWorld(t), state: core.StateRunning, refs: string(landedOID) + " refs/heads/agentbox/app\n"}
+	w.land = func(context.Context) error { return nil }
+	box, err := w.creator().Create(t.Context(), w, Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, &Keeper{
+		Home: w.home, Store: state.Open(w.home),
+		Provider:     func(string) (provider.Provider, error) { return w, nil },
+		Relay:        func(context.Context) (factory.Relay, error) { return w, w.at("relay") },
+		Repositories: func() (Repositories, error) { return w, nil },
+		Setup:        w.Setup,
+	}, box
+}
+
+func (w *ward) State(context.Context, core.Box) (core.State, error) { return w.state, nil }
+
+func (w *ward) Start(ctx context.Context, box core.Box, fill provider.Setup) error {
+	var b strings.Builder
+	if err := fill(ctx, &b); err != nil {
+		return err
+	}
+	w.stream[box.ID], w.state = b.String(), core.StateRunning
+	return nil
+}
+
+func (w *ward) Stop(context.Context, core.Box) error {
+	w.calls, w.state = append(w.calls, "stop"), core.StateStopped
+	return nil
+}
+
+func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (int, error) {
+	call := strings.Join(req.Argv, " ")
+	switch {
+	case call == "agentbox-ctl land":
+		w.calls = append(w.calls, "land")
+		return 0, w.land(ctx)
+	case strings.Contains(call, "for-each-ref"):
+		w.calls = append(w.calls, "refs")
+		io.WriteString(req.Stdout, w.refs) //nolint:errcheck // a buffer
+	case strings.Contains(call, "rev-parse"):
+		io.WriteString(req.Stdout, string(landedOID)+"\n") //nolint:errcheck // a buffer
+	default:
+		return 0, fmt.Errorf("unexpected command %q", call)
+	}
+	return 0, nil
+}
+
+func (w *ward) Missing(_ context.Context, _ core.Repo, tips []core.ObjectID) ([]core.ObjectID, error) {
+	return slices.DeleteFunc(tips, func(o core.ObjectID) bool { return o == landedOID }), nil
+}
+
+func record(t *testing.T, w *ward, id string) core.Box {
+	t.Helper()
+	st, err := state.Open(w.home).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, _ := st.Box(id)
+	return box
+}
+
+func TestStopHandsInFirstAndRemembersThatAllIsSafe(t *testing.T) {
+	w, k, box := newWard(t)
+	left, err := k.Stop(t.Context(), box)
+	if err != nil || len(left) != 0 {
+		t.Fatalf("left %v, %v", left, err)
+	}
+	if want := []string{"land", "refs", "stop"}; !slices.Equal(w.calls, want) {
+		t.Errorf("calls %v, want %v", w.calls, want)
+	}
+	box = record(t, w, box.ID)
+	if loss, err := k.Loss(t.Context(), box); !box.StoppedClean || err != nil || loss != nil {
+		t.Errorf("record %+v, loss %v, %v", box, loss, err)
+	}
+	if err := k.Start(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	if record(t, w, box.ID).StoppedClean {
+		t.Error("a box that runs counts as clean")
+	}
+}
+
+func TestAStartHandsOverANewToken(t *testing.T) {
+	w, k, box := newWard(t)
+	first := w.registered[box.ID]
+	if err := k.Start(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	second := w.registered[box.ID]
+	if first == second || w.stream[box.ID] != box.ID+" "+second {
+		t.Errorf("tokens %q, %q; the box got %q", first, second, w.stream[box.ID])
+	}
+}
+
+func TestWhatOnlyTheBoxHasIsALoss(t *testing.T) {
+	w, k, box := newWard(t)
+	w.refs += string(lostOID) + " refs/stash\n"
+	left, err := k.Stop(t.Context(), box)
+	if want := []Tip{{"refs/stash", lostOID}}; err != nil || !slices.Equal(left, want) {
+		t.Fatalf("left %v, %v", left, err)
+	}
+	if _, err := k.Loss(t.Context(), record(t, w, box.ID)); !errors.Is(err, ErrUnseen) {
+		t.Errorf("a stopped box that was not clean: %v", err)
+	}
+	w.state = core.StateRunning
+	if loss, err := k.Loss(t.Context(), box); err != nil || len(loss) != 1 {
+		t.Errorf("running: %v, %v", loss, err)
+	}
+	w.state = core.StateMissing
+	if loss, err := k.Loss(t.Context(), box); err != nil || loss != nil {
+		t.Errorf("a box that is gone: %v, %v", loss, err)
+	}
+}
+
+func TestABoxThatDoesNotAnswerCannotHoldUpAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, k, box := newWard(t)
+		w.land = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		if left, err := k.Stop(t.Context(), box); err != nil || len(left) != 0 || time.Since(began) != landTimeout {
+			t.Errorf("left %v, %v after %s", left, err, time.Since(began))
+		}
+		_, err := k.Land(t.Context(), box, io.Discard)
+		w.state = core.StateRunning
+		if err == nil || !strings.Contains(err.Error(), "did not hand in its commits within 30s") {
+			t.Errorf("land: %v", err)
+		}
+	})
+}
+
+func TestDestroyLeavesNothing(t *testing.T) {
+	w, k, box := newWard(t)
+	if err := k.Destroy(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.left(t); left != "" {
+		t.Error(left)
+	}
+}
+
+func TestADeadRelayDoesNotHoldUpADestroy(t *testing.T) {
+	w, k, box := newWard(t)
+	w.at = func(step string) error {
+		if step == "relay" {
+			return errors.New("no relay")
+		}
+		return nil
+	}
+	err := k.Destroy(t.Context(), box)
+	if err == nil || !strings.Contains(err.Error(), "the relay still knows it") {
+		t.Errorf("got %v", err)
+	}
+	if len(w.made) != 0 || record(t, w, box.ID).ID != "" {
+		t.Errorf("the box is still there: %v", w.made)
+	}
+}
+
+func TestAnInterruptBeforeADestroyChangesNothing(t *testing.T) {
+	w, k, box := newWard(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := k.Destroy(ctx, box); !errors.Is(err, context.Canceled) || len(w.made) != 1 {
+		t.Errorf("got %v, made %v", err, w.made)
+	}
+}
+
+func FuzzTips(f *testing.F) {
+	f.Add(string(landedOID) + " refs/heads/x\n" + string(lostOID) + " refs/stash\n")
+	f.Add("--upload-pack=x refs/heads/x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		tips, err := parseTips(text)
+		if err != nil {
+			return
+		}
+		for _, tip := range tips {
+			if _, err := core.ParseObjectID(string(tip.OID)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,129 @@
+// Package create is the command `agentbox create`.
+package create
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/madarco/agentbox/cli/internal/args"
+	"github.com/madarco/agentbox/cli/internal/boxes"
+	"github.com/madarco/agentbox/cli/internal/factory"
+	"github.com/madarco/agentbox/cli/internal/fail"
+	"github.com/madarco/agentbox/cli/internal/output"
+	"github.com/madarco/agentbox/cli/internal/session"
+	"github.com/madarco/agentbox/cli/internal/streams"
+	"github.com/madarco/agentbox/cli/internal/view"
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/provider"
+)
+
+// Options are the options of create.
+type Options struct {
+	Streams  *streams.Streams
+	Provider func(name string) (provider.Provider, error)
+	// Open opens the user's project that a folder belongs to, the one that the
+	// user stands in if it is empty.
+	Open func(ctx context.Context, folder string) (boxes.Project, error)
+	// Creator makes boxes with a provider.
+	Creator func(p provider.Provider) (*boxes.Creator, error)
+
+	Workspace    string
+	Name         string
+	ProviderName string
+	Image        string
+	JSON         output.JSON
+	// Command runs in the box once it is made.
+	Command []string
+}
+
+// New parses the command line of create.
+func New(f *factory.Factory, open func(context.Context, string) (boxes.Project, error),
+	creator func(provider.Provider) (*boxes.Creator, error), run func(context.Context, *Options) error,
+) *cli.Command {
+	o := &Options{Streams: f.Streams, Provider: f.Provider, Open: open, Creator: creator}
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "make a box of this project, with its uncommitted work",
+		ArgsUsage: "[-- command…]",
+		Description: "The box works on a branch of its own, agentbox/<name>. Its commits appear in\n" +
+			"your repository under that name; nothing else of your repository moves.\n" +
+			"With a command it runs that in the box, and ends with its code.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "the box's `NAME`; default is the folder's, with a number if it is taken", Destination: &o.Name, Local: true},
+			&cli.StringFlag{Name: "workspace", Aliases: []string{"w"}, Usage: "the project's `FOLDER`; default is this one", Destination: &o.Workspace, Local: true},
+			&cli.StringFlag{Name: "provider", Usage: "what makes the box: `NAME` is docker", Value: "docker", Destination: &o.ProviderName, Local: true},
+			&cli.StringFlag{Name: "image", Usage: "an `IMAGE` of yours instead of the box image", Destination: &o.Image, Local: true},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "take the default wherever something could be asked", Local: true},
+			args.JSON(&o.JSON),
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := args.Count(c, 0, 0); err != nil {
+				return err
+			}
+			if f.HasTail && len(f.Tail) == 0 {
+				return fail.Usagef("agentbox create -- make test", "no command behind --")
+			}
+			if c.IsSet("name") && o.Name == "" {
+				return fail.Usagef("", "the name is empty")
+			}
+			o.Command = f.Tail
+			return run(ctx, o)
+		},
+	}
+}
+
+// Run makes the box and, with a command, runs it there.
+func Run(ctx context.Context, o *Options) error {
+	var name core.BoxName
+	err := output.Check[view.Box](o.JSON)
+	if err == nil && o.Name != "" {
+		name, err = core.ParseBoxName(o.Name)
+	}
+	if err == nil {
+		err = factory.CheckProvider(o.ProviderName)
+	}
+	if err != nil {
+		return err
+	}
+	project, err := o.Open(ctx, o.Workspace)
+	if err != nil {
+		return err
+	}
+	p, err := o.Provider(o.ProviderName)
+	if err != nil {
+		return err
+	}
+	creator, err := o.Creator(p)
+	if err != nil {
+		return err
+	}
+	box, err := creator.Create(ctx, project, boxes.Request{Name: name, Image: o.Image})
+	if err != nil {
+		return err
+	}
+	if len(o.Command) > 0 {
+		o.Streams.Note("box %s runs", box.Name)
+		return session.Run(ctx, o.Streams, p, box, o.Command)
+	}
+	return show(o, box)
+}
+
+func show(o *Options, box core.Box) error {
+	v := view.OfBox(box, core.StateRunning)
+	if o.JSON.On {
+		return output.One(o.Streams.Out, o.JSON, o.Streams.OutTTY, v)
+	}
+	rows := [][]string{{"box", fmt.Sprintf("%s (number %d, id %s)", v.Name, v.Index, v.ID)}}
+	for _, row := range [][]string{{"branch", string(v.Branch)}, {"container", v.Container}, {"image", v.Image}} {
+		if row[1] != "" {
+			rows = append(rows, row)
+		}
+	}
+	if err := output.Table(o.Streams.Out, rows); err != nil {
+		return err
+	}
+	o.Streams.Note("next: agentbox shell %d; agentbox destroy %d removes it", box.ProjectIndex, box.ProjectIndex)
+	return nil
+}

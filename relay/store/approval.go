@@ -27,8 +27,8 @@ var Edges = map[wire.ApprovalState][]wire.ApprovalState{
 // NewApproval makes the pending approval of an ask, for drivers. now is the
 // driver's clock, cut to the millisecond.
 func NewApproval(ask Ask, now time.Time) (Approval, error) {
-	if len(ask.Request) > MaxRequestBytes {
-		return Approval{}, fmt.Errorf("open an approval of %s: the request has %d bytes: %w", ask.Method, len(ask.Request), ErrTooLarge)
+	if err := checkSize(ask.Request, ask.Method, ask.Digest, ask.Message); err != nil {
+		return Approval{}, err
 	}
 	a := Approval{
 		Approval: wire.Approval{
@@ -49,11 +49,11 @@ func NewApproval(ask Ask, now time.Time) (Approval, error) {
 	// What can't be read back must not be written.
 	body, err := json.Marshal(a)
 	if err != nil {
-		return Approval{}, fmt.Errorf("open an approval of %s: %w", ask.Method, err)
+		return Approval{}, fmt.Errorf("write the question about %s down: %w", ask.Method, err)
 	}
 	var kept Approval
 	if err := json.Unmarshal(body, &kept); err != nil {
-		return Approval{}, fmt.Errorf("open an approval of %s: %w", ask.Method, err)
+		return Approval{}, fmt.Errorf("write the question about %s down: %w", ask.Method, err)
 	}
 	return kept, nil
 }
@@ -85,6 +85,9 @@ func (a Approval) Cancel(by, note string, now time.Time) (Approval, error) {
 }
 
 func (a Approval) settled(to wire.ApprovalState, by, note string, now time.Time) (Approval, error) {
+	if err := checkSize(nil, by, note); err != nil {
+		return a, err
+	}
 	b, err := a.moved(to, now)
 	if err != nil {
 		return a, err
@@ -148,8 +151,8 @@ func (a Approval) Entry() Entry {
 
 // NewIntent completes an intent that is about to be written, for drivers.
 func NewIntent(in Intent, now time.Time) (Intent, error) {
-	if len(in.Request) > MaxRequestBytes {
-		return in, fmt.Errorf("begin %s: the request has %d bytes: %w", in.Method, len(in.Request), ErrTooLarge)
+	if err := checkSize(in.Request, in.Method, in.Digest, in.RequestID, in.ApprovalID); err != nil {
+		return in, err
 	}
 	in.ID, in.StartedAt, in.Child = newID("w"), now, Child{}
 	return in, nil

@@ -33,3 +33,18 @@ func CheckStatus(snapshot json.RawMessage) error {
 	}
 	return nil
 }
+
+// checkSize holds a request and the short texts beside it to their bounds.
+func checkSize(request json.RawMessage, texts ...string) error {
+	if len(request) > MaxRequestBytes {
+		return fmt.Errorf("the request has %d bytes: %w", len(request), ErrTooLarge)
+	}
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	if size > MaxTextBytes {
+		return fmt.Errorf("the texts have %d bytes: %w", size, ErrTooLarge)
+	}
+	return nil
+}

@@ -46,6 +46,10 @@ const (
 	// SettledTTL is how long settled approvals stay listed.
 	SettledTTL = 7 * 24 * time.Hour
 
+	// MaxTextBytes bounds the short texts of one call together (method, digest,
+	// ids, message; or the answerer and the note), so that an audit entry that
+	// repeats them always fits.
+	MaxTextBytes = 4 << 10
 	// MaxEventBytes bounds type, time and payload of one event together.
 	MaxEventBytes = 16 << 10
 	// MaxStatusBytes bounds one status snapshot.
@@ -180,7 +184,7 @@ type ApprovalStore interface {
 	// PendingApprovals counts questions of the box ("" means all boxes).
 	PendingApprovals(ctx context.Context, boxID string) (int, error)
 	// AnswerApproval moves a pending approval to approved or denied. Errors:
-	// ErrNotFound, ErrConflict (digest), ErrExpired, ErrSettled.
+	// ErrNotFound, ErrConflict (digest), ErrExpired, ErrSettled, ErrTooLarge.
 	AnswerApproval(ctx context.Context, id string, r Reply) (Approval, error)
 	// CancelApproval withdraws a question or an unused yes. Errors as above.
 	CancelApproval(ctx context.Context, id, by, note string) (Approval, error)

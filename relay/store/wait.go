@@ -11,31 +11,27 @@ import (
 const minNap = 20 * time.Millisecond
 
 // WaitApproval returns the approval once its state is another than seen, which
-// is at once when it already is. At the deadline it expires the approval
-// itself. The context's end is the only other way out, and changes nothing.
+// is at once when it already is. An approval that it finds past its deadline it
+// has expired, so that nobody learns of an expiry that is not written down. The
+// context's end is the only other way out, and changes nothing.
 func WaitApproval(ctx context.Context, s Store, id string, seen wire.ApprovalState) (Approval, error) {
 	for {
 		changed, stop := s.Watch(ApprovalTopic(id))
 		a, err := s.Approval(ctx, id)
-		if err != nil || a.State != seen {
-			stop()
-			return a, err
+		if err == nil && a.State == seen {
+			err = untilChange(ctx, changed, a)
+		} else if err == nil && a.State == wire.Expired {
+			_, err = s.ExpireApprovals(ctx)
 		}
-		due, err := untilChange(ctx, changed, a)
 		stop()
-		if err != nil {
+		if err != nil || a.State != seen {
 			return a, err
-		}
-		if due {
-			if _, err := s.ExpireApprovals(ctx); err != nil {
-				return a, err
-			}
 		}
 	}
 }
 
-// untilChange waits for a change, or for the deadline that still matters (due).
-func untilChange(ctx context.Context, changed <-chan struct{}, a Approval) (due bool, err error) {
+// untilChange waits for a change, or for the deadline where that still matters.
+func untilChange(ctx context.Context, changed <-chan struct{}, a Approval) error {
 	var deadline <-chan time.Time
 	if a.State == wire.Pending || a.State == wire.Approved {
 		timer := time.NewTimer(max(minNap, time.Until(a.Deadline)))
@@ -44,12 +40,11 @@ func untilChange(ctx context.Context, changed <-chan struct{}, a Approval) (due 
 	}
 	select {
 	case <-changed:
-		return false, nil
 	case <-deadline:
-		return true, nil
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return ctx.Err()
 	}
+	return nil
 }
 
 // WaitEvents is Events, but waits until there is at least one.

@@ -25,9 +25,6 @@ func (s *Store) Begin(ctx context.Context, in store.Intent) (begun store.Intent,
 		if err := s.checkRequest(fresh, now); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(s.intents, func(o store.Intent) bool { return o.BoxID == fresh.BoxID && o.Digest == fresh.Digest }) {
-			return fmt.Errorf("the same request runs now: %w", store.ErrExists)
-		}
 		used, approval := -1, store.Approval{}
 		if fresh.ApprovalID != "" {
 			if used, err = s.find(fresh.ApprovalID); err != nil {
@@ -36,6 +33,9 @@ func (s *Store) Begin(ctx context.Context, in store.Intent) (begun store.Intent,
 			if approval, err = s.approvals[used].Begun(fresh, now); err != nil {
 				return err
 			}
+		}
+		if slices.ContainsFunc(s.intents, func(o store.Intent) bool { return o.BoxID == fresh.BoxID && o.Digest == fresh.Digest }) {
+			return fmt.Errorf("the same request runs now: %w", store.ErrExists)
 		}
 		if _, err := s.seal(fresh.BeginEntry(), now); err != nil {
 			return err

@@ -89,7 +89,7 @@ func (s *Store) ForgetBox(ctx context.Context, id string) (bool, error) {
 	var existed bool
 	err := s.write(ctx, func(t *tx) error {
 		open, err := findAll(t, fromBody[store.Approval],
-			`SELECT body FROM approvals WHERE box_id = ? AND state IN ('pending', 'approved')`, id)
+			`SELECT body FROM approvals WHERE box_id = ? AND state IN ('pending', 'approved') ORDER BY rowid`, id)
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (t *tx) checkRequest(in store.Intent) error {
 
 func (t *tx) checkBudget(boxID string) error {
 	kept, err := find(t, scalar[int64],
-		`SELECT coalesce(sum(length(body)), 0) FROM results WHERE box_id = ? AND at > ?`, boxID, t.now.Add(-store.ResultTTL).UnixMilli())
+		`SELECT coalesce(sum(octet_length(body)), 0) FROM results WHERE box_id = ? AND at > ?`, boxID, t.now.Add(-store.ResultTTL).UnixMilli())
 	if err == nil && kept >= store.ResultBudget {
 		err = fmt.Errorf("%d bytes of results are kept: %w", kept, store.ErrTooMany)
 	}

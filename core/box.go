@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -142,16 +141,16 @@ func NewBoxID() string {
 	return "b" + hex.EncodeToString(raw[:])
 }
 
-var idPattern = regexp.MustCompile(`^b[0-9a-f]{8}$`)
+var idPattern = pattern(`^b[0-9a-f]{8}$`)
 
 // ValidBoxID tells whether s has the form that NewBoxID makes. Ids become
 // folder names, so everything that takes one from outside checks it first.
-func ValidBoxID(s string) bool { return idPattern.MatchString(s) }
+func ValidBoxID(s string) bool { return idPattern().MatchString(s) }
 
-var keyPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+var keyPattern = pattern(`^[0-9a-f]{16}$`)
 
 // ValidRepoKey tells whether s has the form of Repo.Key.
-func ValidRepoKey(s string) bool { return keyPattern.MatchString(s) }
+func ValidRepoKey(s string) bool { return keyPattern().MatchString(s) }
 
 // NewToken makes a box's bearer token: 32 random bytes in hex.
 func NewToken() string {
@@ -166,8 +165,8 @@ func NewToken() string {
 type BoxName string
 
 var (
-	namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
-	nameJunk    = regexp.MustCompile(`[^a-z0-9]+`)
+	namePattern = pattern(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	nameJunk    = pattern(`[^a-z0-9]+`)
 )
 
 // reservedNames would shadow hosts that the product itself uses.
@@ -175,7 +174,7 @@ var reservedNames = map[string]bool{"agentbox": true, "hub": true, "localhost": 
 
 // ParseBoxName validates s. The error wraps ErrInvalid and says the rule.
 func ParseBoxName(s string) (BoxName, error) {
-	if !namePattern.MatchString(s) {
+	if !namePattern().MatchString(s) {
 		return "", fmt.Errorf("box name %s: %w: use 1 to 40 lower-case letters, digits and dashes, without a dash at either end", Untrusted(s).Quote(), ErrInvalid)
 	}
 	if reservedNames[s] {
@@ -187,7 +186,7 @@ func ParseBoxName(s string) (BoxName, error) {
 // BoxNameFor derives a name from a folder's name; "box" where nothing of it
 // can be used.
 func BoxNameFor(folder string) BoxName {
-	s := strings.Trim(nameJunk.ReplaceAllString(strings.ToLower(folder), "-"), "-")
+	s := strings.Trim(nameJunk().ReplaceAllString(strings.ToLower(folder), "-"), "-")
 	s = strings.Trim(s[:min(40, len(s))], "-")
 	if name, err := ParseBoxName(s); err == nil {
 		return name

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -22,11 +21,11 @@ const BranchPrefix = "agentbox/"
 // digit, so that a name can never be read as an option.
 type BranchName string
 
-var branchPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,99}$`)
+var branchPattern = pattern(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,99}$`)
 
 // ParseBranchName validates s. The error wraps ErrInvalid and quotes s.
 func ParseBranchName(s string) (BranchName, error) {
-	if !branchPattern.MatchString(s) {
+	if !branchPattern().MatchString(s) {
 		return "", fmt.Errorf("branch name %s: %w: use letters, digits and . _ / -, starting with a letter or digit, at most 100 bytes", Untrusted(s).Quote(), ErrInvalid)
 	}
 	for part := range strings.SplitSeq(s, "/") {
@@ -49,11 +48,11 @@ func (b *BranchName) UnmarshalJSON(data []byte) error { return unmarshalVia(data
 // RemoteName names a git remote of the user's repository, such as "origin".
 type RemoteName string
 
-var remotePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var remotePattern = pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // ParseRemoteName validates s. The error wraps ErrInvalid.
 func ParseRemoteName(s string) (RemoteName, error) {
-	if !remotePattern.MatchString(s) || strings.Contains(s, "..") || strings.HasSuffix(s, ".lock") {
+	if !remotePattern().MatchString(s) || strings.Contains(s, "..") || strings.HasSuffix(s, ".lock") {
 		return "", fmt.Errorf("remote name %s: %w", Untrusted(s).Quote(), ErrInvalid)
 	}
 	return RemoteName(s), nil
@@ -81,11 +80,11 @@ func (t TagName) Ref() string { return "refs/tags/" + string(t) }
 // (SHA-256). All zeros means "no object", as in git's protocol.
 type ObjectID string
 
-var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var oidPattern = pattern(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // ParseObjectID validates s. The error wraps ErrInvalid.
 func ParseObjectID(s string) (ObjectID, error) {
-	if !oidPattern.MatchString(s) {
+	if !oidPattern().MatchString(s) {
 		return "", fmt.Errorf("object id %s: %w", Untrusted(s).Quote(), ErrInvalid)
 	}
 	return ObjectID(s), nil

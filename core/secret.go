@@ -2,7 +2,6 @@ package core
 
 import (
 	"path"
-	"regexp"
 	"strings"
 )
 
@@ -11,9 +10,9 @@ var secretFolders = map[string]bool{".ssh": true, ".aws": true, ".gnupg": true, 
 
 var (
 	// secretNames match a folded base name.
-	secretNames = regexp.MustCompile(`^(\.env([._-].*)?|\.envrc|\.?credentials(\.json)?|\.git-credentials|\.npmrc|\.netrc|_netrc|\.pgpass|\.htpasswd|\.pypirc|\.dockercfg|service[-_]account.*\.json|id_(rsa|dsa|ecdsa|ed25519).*|.*\.(pem|key|pfx|p12|keystore|jks|ppk|tfstate|kdbx)|.*_history|auth\.json|secrets\.(ya?ml|json|env|toml))$`)
+	secretNames = pattern(`^(\.env([._-].*)?|\.envrc|\.?credentials(\.json)?|\.git-credentials|\.npmrc|\.netrc|_netrc|\.pgpass|\.htpasswd|\.pypirc|\.dockercfg|service[-_]account.*\.json|id_(rsa|dsa|ecdsa|ed25519).*|.*\.(pem|key|pfx|p12|keystore|jks|ppk|tfstate|kdbx)|.*_history|auth\.json|secrets\.(ya?ml|json|env|toml))$`)
 	// publicNames are the exceptions: public halves and examples.
-	publicNames = regexp.MustCompile(`^(.*\.pub|\.env\.(example|sample|template|dist))$`)
+	publicNames = pattern(`^(.*\.pub|\.env\.(example|sample|template|dist))$`)
 )
 
 // LooksSecret tells, from its slash-separated path alone, whether a file is
@@ -22,7 +21,7 @@ var (
 func LooksSecret(file string) bool {
 	folded := strings.ToLower(path.Clean(file))
 	base := path.Base(folded)
-	if publicNames.MatchString(base) {
+	if publicNames().MatchString(base) {
 		return false
 	}
 	dirs := strings.Split(path.Dir(folded), "/")
@@ -31,5 +30,5 @@ func LooksSecret(file string) bool {
 			return true
 		}
 	}
-	return secretNames.MatchString(base)
+	return secretNames().MatchString(base)
 }

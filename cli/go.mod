@@ -12,5 +12,6 @@ require (
 	github.com/madarco/agentbox/sandbox-docker v0.1.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/urfave/cli/v3 v3.14.0
+	golang.org/x/sync v0.25.0
 	golang.org/x/term v0.48.0
 )

@@ -4,7 +4,8 @@ go 1.26.0
 
 require (
 	github.com/gofrs/flock v0.13.2
+	github.com/google/go-cmp v0.7.0
 	github.com/madarco/agentbox/core v0.1.0
 	github.com/madarco/agentbox/relay v0.1.0
-	github.com/google/go-cmp v0.7.0
+	golang.org/x/sync v0.25.0
 )

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/core"
@@ -69,14 +71,7 @@ const undoTimeout = time.Minute
 // Create makes a box of the project. When it fails, or its context ends,
 // everything that it made is removed.
 func (c *Creator) Create(ctx context.Context, p Project, req Request) (core.Box, error) {
-	if _, err := c.Provider.Capabilities(ctx); err != nil {
-		return core.Box{}, err
-	}
-	relay, err := c.startRelay(ctx)
-	if err != nil {
-		return core.Box{}, err
-	}
-	seeds, err := p.Seeds(ctx, c.Step)
+	relay, seeds, err := c.begin(ctx, p)
 	if err != nil {
 		return core.Box{}, err
 	}
@@ -95,11 +90,26 @@ func (c *Creator) Create(ctx context.Context, p Project, req Request) (core.Box,
 	}
 }
 
-func (c *Creator) startRelay(ctx context.Context) (factory.Relay, error) {
-	done := c.Step("relay")
-	relay, err := c.Relay(ctx)
-	done(err)
-	return relay, err
+// begin makes sure of the engine, the relay and the project's seed, side by
+// side. Nothing of it belongs to one box.
+func (c *Creator) begin(ctx context.Context, p Project) (relay factory.Relay, seeds map[string]string, err error) {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error {
+		_, err := c.Provider.Capabilities(ctx)
+		return err
+	})
+	all.Go(func() (err error) {
+		done := c.Step("relay")
+		relay, err = c.Relay(ctx)
+		done(err)
+		return err
+	})
+	all.Go(func() (err error) {
+		seeds, err = p.Seeds(ctx, c.Step)
+		return err
+	})
+	err = all.Wait()
+	return relay, seeds, err
 }
 
 // attempt is a create under one name.

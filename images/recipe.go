@@ -12,6 +12,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,6 +38,9 @@ const (
 	LabelFlavour = "agentbox.image.flavour"
 	// LabelVersion holds the version of the agentbox that built the image.
 	LabelVersion = "agentbox.image.version"
+	// LabelChromium is "true" where the image holds Chromium, whose sandbox
+	// needs a wider system call profile.
+	LabelChromium = "agentbox.image.chromium"
 )
 
 // Recipe is everything that the build of a box image depends on.
@@ -150,7 +154,12 @@ func (r Recipe) Labels() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	packages, err := Packages(r.Flavour)
+	if err != nil {
+		return nil, err
+	}
 	return map[string]string{
+		LabelChromium:    strconv.FormatBool(slices.Contains(packages, "chromium")),
 		LabelFingerprint: fingerprint,
 		LabelExtraCA:     r.ExtraCADigest(),
 		LabelFlavour:     string(r.Flavour),

@@ -119,6 +119,7 @@ func TestWhatOneHostAddsLeavesTheFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
+		LabelChromium:    "false",
 		LabelFingerprint: mustFingerprint(t, own),
 		LabelExtraCA:     own.ExtraCADigest(),
 		LabelFlavour:     "lean",

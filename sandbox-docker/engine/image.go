@@ -18,6 +18,7 @@ import (
 // Image is an image that the engine has.
 type Image struct {
 	ID     string
+	Tags   []string
 	Labels map[string]string
 }
 
@@ -27,7 +28,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, e.failed("look up image "+ref, err)
 	}
-	image := Image{ID: got.ID}
+	image := Image{ID: got.ID, Tags: got.RepoTags}
 	if got.Config != nil {
 		image.Labels = got.Config.Labels
 	}

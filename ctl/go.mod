@@ -7,4 +7,8 @@ require (
 	github.com/madarco/agentbox/core v0.1.0
 )
 
-require golang.org/x/sys v0.13.0 // indirect
+require (
+	github.com/google/go-cmp v0.7.0
+	github.com/madarco/agentbox/relay v0.1.0
+	golang.org/x/sys v0.13.0 // indirect
+)

@@ -189,7 +189,7 @@ func (c *Carry) intents(ctx context.Context, index []byte, head map[string]entry
 	if len(intents) == 0 {
 		return nil, nil
 	}
-	out, err := c.run(ctx, "diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", string(c.repo.Head), "--")
+	out, err := c.run(ctx, "diff-index", "--cached", "--ita-invisible-in-index", "-z", "--raw", "--no-renames", "--no-abbrev", string(c.repo.Head), "--")
 	if err != nil {
 		return nil, err
 	}

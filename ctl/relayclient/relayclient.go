@@ -18,7 +18,6 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -126,14 +125,18 @@ func envelope(status int, answer []byte) wire.Envelope {
 	return wire.Envelope{ExitCode: wire.ExitFailed, Stderr: fmt.Sprintf("relay: status %d: %s\n", status, text)}
 }
 
-var promptPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+// validPrompt tells whether an id may stand in a path.
+func validPrompt(id string) bool {
+	const safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	return id != "" && len(id) <= 100 && strings.Trim(id, safe) == ""
+}
 
 // await polls a parked request until it has a result.
 func (c *Client) await(ctx context.Context, answer []byte) (wire.Envelope, error) {
 	var parked struct {
 		PromptID string `json:"promptId"`
 	}
-	if json.Unmarshal(answer, &parked) != nil || !promptPattern.MatchString(parked.PromptID) {
+	if json.Unmarshal(answer, &parked) != nil || !validPrompt(parked.PromptID) {
 		return wire.Envelope{ExitCode: wire.ExitFailed, Stderr: "relay: the request is parked, but under no name\n"}, nil
 	}
 	c.notice("waiting for an answer on the host: agentbox agent approvals")

@@ -1,0 +1,48 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/madarco/agentbox/cli/internal/fail"
+	"github.com/madarco/agentbox/cli/internal/output"
+	"github.com/madarco/agentbox/cli/internal/streams"
+	"github.com/madarco/agentbox/core/provider"
+)
+
+func says(found string, err error) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return found, err }
+}
+
+func TestDoctor(t *testing.T) {
+	tries := []provider.Try{
+		{Name: "engine", Run: says("27.1", nil)},
+		{Name: "image", Soft: true, Run: says("", errors.New("missing; the next create makes it"))},
+		{Name: "relay", Run: says("", errors.New("said \x1b[2J"))},
+	}
+	s, _, out, _ := streams.Test()
+	err := Run(t.Context(), &Options{Streams: s, Tries: func() []provider.Try { return tries }})
+	want := "✓ engine: 27.1\n⚠ image: missing; the next create makes it\n✗ relay: \"said \\u001b[2J\"\n"
+	if out.String() != want || fail.Of(err).Code != fail.Failed {
+		t.Errorf("got %q, %v", out, err)
+	}
+
+	s, _, out, _ = streams.Test()
+	err = Run(t.Context(), &Options{Streams: s, JSON: output.JSON{On: true, Fields: []string{"name", "status"}}, Tries: func() []provider.Try { return tries[:2] }})
+	if want := `[{"name":"engine","status":"ok"},{"name":"image","status":"warning"}]` + "\n"; err != nil || out.String() != want {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+func TestATryThatHangsFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, out, _ := streams.Test()
+		hang := provider.Try{Name: "engine", Run: func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }}
+		err := Run(t.Context(), &Options{Streams: s, Tries: func() []provider.Try { return []provider.Try{hang} }})
+		if fail.Of(err).Code != fail.Failed || out.String() != "✗ engine: context deadline exceeded\n" {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package sandboxdocker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/madarco/agentbox/core/provider"
+)
+
+var _ provider.Examiner = (*Provider)(nil)
+
+// Tries implements provider.Examiner.
+func (p *Provider) Tries() []provider.Try {
+	return []provider.Try{
+		{Name: "docker engine", Run: p.tryEngine},
+		{Name: "bounds", Run: p.tryBounds},
+		{Name: "box image", Run: p.tryImage, Soft: true},
+		{Name: "box networks", Run: p.tryNetwork},
+	}
+}
+
+func (p *Provider) tryEngine(ctx context.Context) (string, error) {
+	info, err := p.engine.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s at %s, %d CPUs, %d MiB", info.Version, p.engine.Host(), info.CPUCount, info.MemTotal>>20), nil
+}
+
+func (p *Provider) tryBounds(ctx context.Context) (string, error) {
+	info, err := p.engine.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	var missing []string
+	for _, b := range []struct {
+		name string
+		ok   bool
+	}{{"memory", info.Memory}, {"processes", info.PIDs}, {"CPUs", info.CPUs}, {"system calls (seccomp)", info.Seccomp}} {
+		if !b.ok {
+			missing = append(missing, b.name)
+		}
+	}
+	if len(missing) > 0 {
+		return "", fmt.Errorf("the engine does not bound %s: %w; enable the kernel's cgroup controllers and seccomp", strings.Join(missing, ", "), provider.ErrUnsupported)
+	}
+	return "memory, processes, CPUs and system calls", nil
+}
+
+func (p *Provider) tryImage(ctx context.Context) (string, error) {
+	info, err := p.engine.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	w, err := p.want(info.Arch)
+	if err != nil {
+		return "", err
+	}
+	image, ok, err := p.present(ctx, w)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok && image.ID != "":
+		return "", fmt.Errorf("%w: %s is of another version; the next create makes this version's", provider.ErrNoImage, w.ref)
+	case !ok:
+		return "", fmt.Errorf("%w: the next create makes %s, which takes some minutes", provider.ErrNoImage, w.ref)
+	}
+	return image.Ref, nil
+}
+
+// tryNetwork makes a box's network and removes it.
+func (p *Provider) tryNetwork(ctx context.Context) (found string, err error) {
+	const name = "agentbox-doctor"
+	labels := map[string]string{labelAttempt: name}
+	settled, stop := settling(ctx)
+	defer stop()
+	if err := p.createNetwork(settled, name, name, labels); err != nil {
+		return "", err
+	}
+	networks, err := p.engine.Networks(settled, label(labelAttempt, name))
+	if err == nil && len(networks) > 0 && len(networks[0].Subnets) > 0 {
+		found = "a box would get " + networks[0].Subnets[0].String()
+	}
+	if gone := p.remove(settled, label(labelAttempt, name)); gone != nil {
+		return "", gone
+	}
+	return found, err
+}

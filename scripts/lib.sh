@@ -3,6 +3,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}
 # Caches and state lie outside the clone, so that a fresh clone is quick and a
 # removed one leaves nothing running.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/agentbox

@@ -141,7 +141,7 @@ func TestExecWithTerminalFollowsItsSize(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		code, err := p.Exec(t.Context(), box, provider.ExecRequest{
-			Argv:   []string{"bash", "--norc", "-c", `
+			Argv: []string{"bash", "--norc", "-c", `
 				until [ "$(stty size)" = "31 101" ]; do sleep 0.02; done
 				echo ready
 				until [ "$(stty size)" = "22 77" ]; do sleep 0.02; done

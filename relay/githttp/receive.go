@@ -58,7 +58,7 @@ func (e *Endpoint) receive(ctx context.Context, body *requestBody, req request, 
 		push.Updates = append(push.Updates, req.updates[i])
 	}
 	if req.hasPack() {
-		pack, err := e.spool(body)
+		pack, err := Spool(e.Spool, e.Scan, body)
 		if err != nil {
 			body.drain()
 			return nil, err
@@ -105,26 +105,25 @@ func (e *Endpoint) check(u policy.RefUpdate, count int) string {
 	return e.Repo.Check(u)
 }
 
-// spool writes the pack into a file of the spool folder, while it is scanned.
-func (e *Endpoint) spool(body io.Reader) (path string, err error) {
-	if err := os.MkdirAll(e.Spool, 0o700); err != nil {
+// Spool writes a pack into a new file of dir, readable by us alone, while scan
+// reads it. A pack that scan refuses leaves nothing. The caller removes the file.
+func Spool(dir string, scan func(io.Reader) error, pack io.Reader) (path string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("spool the pack: %w", err)
 	}
-	file, err := os.CreateTemp(e.Spool, "push-*.pack") // mode 0600
+	file, err := os.CreateTemp(dir, SpoolPattern) // mode 0600
 	if err != nil {
 		return "", fmt.Errorf("spool the pack: %w", err)
 	}
-	defer func() {
-		err = errors.Join(err, file.Close())
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if err := e.Scan(io.TeeReader(body, file)); err != nil {
-		return "", err
+	err = errors.Join(scan(io.TeeReader(pack, file)), file.Close())
+	if err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
 	}
 	return file.Name(), nil
 }
+
+// SpoolPattern matches the names of spooled packs, see path.Match.
+const SpoolPattern = "*.pack"
 
 // report writes the answer of a push: the outcome of the pack and of every ref
 // (gitprotocol-pack(5), "Report Status"), inside band 1 where bands are used.

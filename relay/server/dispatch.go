@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/wire"
+)
+
+// ErrUnknownMethod: no such RPC.
+var ErrUnknownMethod = errors.New("rpc method not implemented")
+
+// method decodes the params of one RPC and does it.
+type method func(s *Server, ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error)
+
+// methods is the closed table of what a box may ask for.
+var methods = map[string]method{
+	"git.push":  (*Server).rpcPush,
+	"git.fetch": (*Server).rpcFetch,
+	"git.pull":  (*Server).rpcFetch,
+}
+
+// Dispatch decides and does what a box asks for by RPC. The envelope tells what
+// came of it, refusals included. Errors: ErrUnknownMethod, store.ErrConflict
+// (the request id belongs to another request), the context's, the store's.
+func (s *Server) Dispatch(ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {
+	do, ok := methods[req.Method]
+	if !ok {
+		s.event(ctx, box.ID, "rpc-unknown", map[string]string{"method": core.Untrusted(req.Method).Quote()})
+		return wire.Envelope{}, ErrUnknownMethod
+	}
+	return do(s, ctx, box, req)
+}
+
+// gitCall is a git RPC, decoded and resolved.
+type gitCall struct {
+	order
+	params wire.GitParams
+	flags  flags
+	branch core.BranchName
+}
+
+// gitCall decodes params. A refusal comes as an envelope with ok false.
+func (s *Server) gitCall(ctx context.Context, box core.Box, req wire.Request, allowed flagTable) (c gitCall, refused wire.Envelope, ok bool) {
+	if err := wire.Decode(req.Params, &c.params); err != nil {
+		return c, refusal(wire.ExitBadRequest, err.Error()), false
+	}
+	repo, found := box.RepoAt(c.params.Path)
+	if !found {
+		return c, refusal(wire.ExitBadRequest, "no repository of the box is at "+core.Untrusted(c.params.Path).Quote()), false
+	}
+	if c.params.Remote != "" && core.RemoteName(c.params.Remote) != repo.Remote {
+		return c, refusal(wire.ExitRefused, fmt.Sprintf("remote %s is not the recorded one, %s", core.Untrusted(c.params.Remote).Quote(), core.Untrusted(repo.Remote).Quote())), false
+	}
+	var err error
+	if c.flags, err = allowed.decode(c.params.Args); err != nil {
+		return c, refusal(wire.ExitRefused, err.Error()), false
+	}
+	if c.branch, err = branchParam(repo, c.params.Branch); err != nil {
+		return c, refusal(wire.ExitBadRequest, err.Error()), false
+	}
+	gate, err := s.cfg.Gates.Gate(ctx, box, repo)
+	if err != nil {
+		return c, refusal(wire.ExitFailed, s.told(box, err)), false
+	}
+	c.order = order{box: box, repo: repo, gate: gate, requestID: req.RequestID}
+	return c, wire.Envelope{}, true
+}
+
+// branchParam is the branch that an RPC is about: where the host put the box
+// unless the box names another.
+func branchParam(repo core.Repo, name string) (core.BranchName, error) {
+	switch {
+	case name != "":
+		return core.ParseBranchName(name)
+	case repo.Sanctioned != "":
+		return repo.Sanctioned, nil
+	}
+	return repo.Branch, nil
+}
+
+func (s *Server) rpcPush(ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {
+	c, refused, ok := s.gitCall(ctx, box, req, pushFlags)
+	switch {
+	case !ok:
+		return refused, nil
+	case c.params.OID != "" && c.params.HostOnly, c.params.As != "" && !c.params.HostOnly:
+		return refusal(wire.ExitBadRequest, "oid belongs to a push, as to one with hostOnly"), nil
+	case c.params.HostOnly:
+		return s.hostOnly(ctx, c)
+	}
+	if c.params.OID != "" {
+		// A client that names the commit means that one, not what landed since.
+		u, err := landedUpdate(ctx, c.gate, c.branch)
+		if err != nil || string(u.New) != c.params.OID {
+			return refusal(wire.ExitFailed, fmt.Sprintf("%s has not landed as %s; commit and try again", c.branch, core.Untrusted(c.params.OID).Quote())), nil
+		}
+	}
+	return s.pushLanded(ctx, c.order, c.branch, c.params.Force || c.flags.lease, c.flags.dryRun)
+}
+
+// hostOnly brings the box's commits into the user's repository and nowhere
+// else. They land by themselves, so for the box's own branch this only makes
+// sure; another branch is the user's to choose, by landing it on the host.
+func (s *Server) hostOnly(ctx context.Context, c gitCall) (wire.Envelope, error) {
+	if c.params.Remote != "" {
+		return refusal(wire.ExitBadRequest, "hostOnly and remote exclude each other"), nil
+	}
+	target := c.branch
+	if c.params.As != "" {
+		var err error
+		if target, err = core.ParseBranchName(c.params.As); err != nil {
+			return refusal(wire.ExitBadRequest, err.Error()), nil
+		}
+	}
+	if !policy.IsSanctioned(c.repo, target) {
+		return refusal(wire.ExitRefused, fmt.Sprintf("%s is not the box's branch, so the box can't land it; the user can: git branch %s %s", target, target, c.branch)), nil
+	}
+	u, err := landedUpdate(ctx, c.gate, target)
+	if errors.Is(err, errNothing) {
+		return refusal(wire.ExitFailed, fmt.Sprintf("nothing of %s has been handed in yet; commit first", target)), nil
+	} else if err != nil {
+		return refusal(wire.ExitFailed, s.told(c.box, err)), nil
+	}
+	return s.land(ctx, c.order, target, u.New, "")
+}
+
+func (s *Server) rpcFetch(ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {
+	allowed := fetchFlags
+	if req.Method == "git.pull" {
+		allowed = pullFlags
+	}
+	c, refused, ok := s.gitCall(ctx, box, req, allowed)
+	if !ok {
+		return refused, nil
+	}
+	if p := c.params; p.OID != "" || p.HostOnly || p.As != "" || p.Force {
+		return refusal(wire.ExitBadRequest, "oid, hostOnly, as and force belong to a push"), nil
+	}
+	return s.fetch(ctx, c.order)
+}

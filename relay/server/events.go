@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/store"
+)
+
+// event tells followers what the relay did. The audit log is the record; an
+// event that can't be kept is only logged.
+func (s *Server) event(ctx context.Context, boxID, kind string, payload map[string]string) {
+	body, err := json.Marshal(payload)
+	if err == nil {
+		_, err = s.st.AppendEvent(context.WithoutCancel(ctx), boxID, wire.PostEvent{Type: relayPrefix + kind, Payload: body})
+	}
+	if err != nil {
+		s.log.Warn("keep an event", "box", boxID, "type", kind, "err", err)
+	}
+}
+
+// relayPrefix marks the events that the relay itself appends. A box can't post
+// such types, so nothing that it says looks like a decision.
+const relayPrefix = "relay."
+
+// reserved lists types of the relay's from before the prefix, which readers
+// may still take for decisions.
+var reserved = map[string]bool{"host-action-auto-approved": true, "rpc-unknown": true, "autopause": true}
+
+func (s *Server) postEvent(w http.ResponseWriter, r *http.Request) {
+	var e wire.PostEvent
+	if !readJSON(w, r, &e) {
+		return
+	}
+	box := boxOf(r).Box.ID
+	switch {
+	case e.Type == "" || len(e.Type) > 100:
+		writeError(w, http.StatusBadRequest, "type is missing or too long", "")
+		return
+	case strings.HasPrefix(e.Type, relayPrefix) || reserved[e.Type]:
+		writeError(w, http.StatusBadRequest, "this type of event is the relay's own", "")
+		return
+	case e.Type == "credentials-updated":
+		// A login never enters a log of ours; no fan-out takes it here.
+		writeJSON(w, http.StatusAccepted, map[string]bool{"ok": true, "accepted": false})
+		return
+	case e.Type == "box-status":
+		s.postStatus(w, r, box, e.Payload)
+		return
+	}
+	kept, err := s.st.AppendEvent(r.Context(), box, e)
+	if s.refusedEvent(w, err) {
+		return
+	}
+	writeJSON(w, http.StatusAccepted, map[string]int64{"id": kept.Seq})
+}
+
+func (s *Server) postStatus(w http.ResponseWriter, r *http.Request, box string, snapshot json.RawMessage) {
+	var head struct {
+		Schema int    `json:"schema"`
+		BoxID  string `json:"boxId"`
+	}
+	if json.Unmarshal(snapshot, &head) != nil || head.Schema != 1 || head.BoxID != box {
+		writeError(w, http.StatusBadRequest, "not a status of this box in schema 1", "")
+		return
+	}
+	if !s.refusedEvent(w, s.st.SetStatus(r.Context(), box, snapshot)) {
+		writeJSON(w, http.StatusAccepted, map[string]bool{"ok": true})
+	}
+}
+
+func (s *Server) refusedEvent(w http.ResponseWriter, err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, store.ErrTooLarge):
+		writeError(w, http.StatusRequestEntityTooLarge, "the event is too large", "")
+	default:
+		s.internal(w, err)
+	}
+	return true
+}
+
+// stream is an answer in text/event-stream.
+type stream struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+func newStream(w http.ResponseWriter) (*stream, error) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	s := &stream{w, http.NewResponseController(w)}
+	return s, s.write(": connected\n\n")
+}
+
+func (s *stream) write(text string) error {
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.rc.Flush()
+}
+
+// send sends one event; id may be empty.
+func (s *stream) send(id, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("event: %s\ndata: %s\n\n", name, data)
+	if id != "" {
+		text = "id: " + id + "\n" + text
+	}
+	return s.write(text)
+}
+
+// pingEvery keeps proxies and readers sure that the stream lives.
+const pingEvery = 15 * time.Second
+
+func (s *stream) ping() error {
+	return s.send("", "ping", map[string]time.Time{"ts": time.Now().UTC()})
+}

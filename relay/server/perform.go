@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/proc"
+	"github.com/madarco/agentbox/relay/store"
+)
+
+// job is one decided request.
+type job struct {
+	box  core.Box
+	repo core.Repo
+	// method and request are what the digest covers: nothing else of what a
+	// box sends has any effect.
+	method  string
+	request any
+	// requestID is the box's name for the attempt, if it gave one.
+	requestID string
+	// actor allowed the work where nobody is asked: "policy" or the operator.
+	actor    string
+	decision policy.Decision
+	// message and push are shown to the user where the decision is to ask.
+	message string
+	push    *wire.PushApproval
+	// do does the work, and calls started with the child's pid.
+	do func(ctx context.Context, started func(pid int) error) store.Outcome
+}
+
+// say tells the caller what it waits for, a line at a time.
+type say func(line string)
+
+// perform carries one job from decision to outcome. An envelope tells what came
+// of it, refusals included; an error that nothing is known about it, because
+// the caller went away, the relay stops, or the store failed.
+func (s *Server) perform(ctx context.Context, j job, tell say) (wire.Envelope, error) {
+	request, err := json.Marshal(j.request)
+	if err != nil {
+		return wire.Envelope{}, fmt.Errorf("encode the request: %w", err)
+	}
+	in := store.Intent{
+		BoxID: j.box.ID, Method: j.method, RequestID: j.requestID, Digest: digest(j.box.ID, j.method, request),
+		Actor: j.actor, Reason: j.decision.Reason, Detail: request, Request: request,
+	}
+	if env, found, err := s.replay(ctx, in); found || err != nil {
+		return env, err
+	}
+	if used, err := s.st.AuditBytes(ctx, j.box.ID); err != nil {
+		return wire.Envelope{}, err
+	} else if used > maxAudit && j.actor == actorPolicy {
+		return refusal(wire.ExitRefused, "the box has used up its share of the audit log; ask the user to make a new box"), nil
+	}
+	switch j.decision.Verdict {
+	case policy.Deny:
+		return s.deny(ctx, j, in)
+	case policy.Ask:
+		a, err := s.ask(ctx, j, in, tell)
+		if err != nil || a.State != wire.Approved {
+			return s.settle(ctx, in, a, err)
+		}
+		in.ApprovalID, in.Actor, in.Reason = a.ID, a.AnsweredBy, "approved"
+	}
+	return s.run(ctx, j, in)
+}
+
+const actorPolicy = "policy"
+
+// digest names a request: the same box asking for the same thing.
+func digest(boxID, method string, request []byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%s", boxID, method, request)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// refusal is an envelope without work. Its text opens with the reason.
+func refusal(code int, reason string) wire.Envelope {
+	return wire.Envelope{ExitCode: code, Stderr: reason + "\n"}
+}
+
+// replay finds the result of an earlier attempt with the same request id.
+func (s *Server) replay(ctx context.Context, in store.Intent) (wire.Envelope, bool, error) {
+	if in.RequestID == "" {
+		return wire.Envelope{}, false, nil
+	}
+	env, err := s.st.Result(ctx, in.BoxID, in.RequestID, in.Digest)
+	if errors.Is(err, store.ErrNotFound) {
+		return env, false, nil
+	}
+	return env, err == nil, err
+}
+
+func (s *Server) deny(ctx context.Context, j job, in store.Intent) (wire.Envelope, error) {
+	detail, err := json.Marshal(map[string]any{"method": in.Method, "digest": in.Digest, "reason": j.decision.Reason, "what": in.Detail})
+	if err != nil {
+		return wire.Envelope{}, err
+	}
+	if _, err := s.st.AppendAudit(ctx, store.Entry{BoxID: in.BoxID, Actor: actorPolicy, Action: "work.refuse", Detail: detail}); err != nil {
+		return wire.Envelope{}, err
+	}
+	return s.keep(ctx, in, refusal(wire.ExitRefused, j.decision.Reason))
+}
+
+// keep keeps the result of a request that needed no work, for its retries.
+func (s *Server) keep(ctx context.Context, in store.Intent, env wire.Envelope) (wire.Envelope, error) {
+	if in.RequestID == "" {
+		return env, nil
+	}
+	return env, s.st.SaveResult(ctx, in.BoxID, in.RequestID, in.Digest, env)
+}
+
+// settle turns an approval that ended without a yes for this caller into an
+// envelope.
+func (s *Server) settle(ctx context.Context, in store.Intent, a store.Approval, err error) (wire.Envelope, error) {
+	if errors.Is(err, store.ErrTooMany) {
+		return refusal(wire.ExitDenied, fmt.Sprintf("%d questions of this box wait for the user already; wait for an answer first", maxPending)), nil
+	}
+	if err != nil {
+		return wire.Envelope{}, s.stopped(err)
+	}
+	return s.keep(ctx, in, verdict(a))
+}
+
+// stopped says why a wait ended where it was the relay that ended it.
+func (s *Server) stopped(err error) error {
+	if s.serving.Err() != nil && errors.Is(err, context.Canceled) {
+		return errStopping
+	}
+	return err
+}
+
+// verdict is what a box reads about an approval that has ended.
+func verdict(a store.Approval) wire.Envelope {
+	switch a.State {
+	case wire.Done:
+		return wire.Envelope{Stdout: a.Result + "\n"}
+	case wire.Failed:
+		return refusal(wire.ExitFailed, a.Result)
+	case wire.Expired:
+		return refusal(wire.ExitTimeout, wire.RefusalExpired+": nobody answered "+a.ID+" in time; ask again to open a new question")
+	case wire.Cancelled:
+		return refusal(wire.ExitDenied, wire.RefusalDenied+": the question "+a.ID+" was withdrawn"+note(a))
+	default:
+		return refusal(wire.ExitDenied, wire.RefusalDenied+" by the user"+note(a))
+	}
+}
+
+func note(a store.Approval) string {
+	if a.Note == "" {
+		return ""
+	}
+	return ": " + a.Note
+}
+
+// ask waits until the question about the job has an answer. When the caller
+// goes away the question stays, and its yes lets the next caller through.
+func (s *Server) ask(ctx context.Context, j job, in store.Intent, tell say) (store.Approval, error) {
+	a, opened, err := s.st.OpenApproval(ctx, store.Ask{
+		BoxID: j.box.ID, BoxName: j.box.Name, Method: j.method, Digest: in.Digest, Message: j.message,
+		Push: j.push, Request: in.Request, TTL: s.cfg.ApprovalTTL, Limit: maxPending,
+	})
+	if err != nil {
+		return a, err
+	}
+	if opened {
+		s.event(ctx, j.box.ID, "approval-pending", map[string]string{"id": a.ID, "message": a.Message})
+	}
+	for {
+		switch a.State {
+		case wire.Pending:
+			tell("agentbox: " + a.Message)
+			tell("agentbox: waiting for the user's yes; on the host: agentbox agent approve " + a.ID)
+		case wire.Executing:
+			tell("agentbox: " + a.ID + " was approved and is being done")
+		default:
+			return a, nil
+		}
+		if a, err = store.WaitApproval(ctx, s.st, a.ID, a.State); err != nil {
+			return a, err
+		}
+	}
+}
+
+// run does the work of a job, one at a time for each repository of a box.
+func (s *Server) run(ctx context.Context, j job, in store.Intent) (wire.Envelope, error) {
+	unlock, err := s.keys.lock(ctx, j.box.ID+"/"+j.repo.Key)
+	if err != nil {
+		return wire.Envelope{}, s.stopped(err)
+	}
+	defer unlock()
+	if env, found, err := s.replay(ctx, in); found || err != nil {
+		return env, err
+	}
+	done, ok := s.begin()
+	if !ok {
+		return wire.Envelope{}, errStopping
+	}
+	defer done()
+	begun, err := s.st.Begin(ctx, in)
+	if in.ApprovalID != "" && (errors.Is(err, store.ErrSettled) || errors.Is(err, store.ErrExpired)) {
+		// Another caller with the same request was first, or the deadline was.
+		a, err := s.st.Approval(ctx, in.ApprovalID)
+		return s.settle(ctx, in, a, err)
+	} else if err != nil {
+		return wire.Envelope{}, err
+	}
+	return s.finish(begun, j.do)
+}
+
+// finish does begun work to its end, whatever becomes of the caller. When the
+// relay is stopped in the middle the intent stays, for Recover.
+func (s *Server) finish(in store.Intent, do func(context.Context, func(int) error) store.Outcome) (wire.Envelope, error) {
+	out := do(s.working, func(pid int) error {
+		started, err := proc.Started(pid)
+		if err != nil && !errors.Is(err, proc.ErrUnsupported) {
+			return err
+		}
+		return s.st.SetChild(s.working, in.ID, store.Child{PID: pid, Started: started})
+	})
+	if s.working.Err() != nil {
+		return wire.Envelope{}, errStopping
+	}
+	if err := s.st.End(s.working, in.ID, out); err != nil {
+		return wire.Envelope{}, fmt.Errorf("write down the outcome: %w", err)
+	}
+	s.event(s.working, in.BoxID, in.Method, map[string]string{"summary": out.Summary})
+	return out.Envelope, nil
+}
+
+// told is an error in words that the box may read: what it caused, or what the
+// remote said. Of all else it learns only where to look.
+func (s *Server) told(box core.Box, err error) string {
+	for _, known := range []error{relay.ErrRejected, relay.ErrRemote, relay.ErrNoRemote, errStopping} {
+		if errors.Is(err, known) {
+			return err.Error()
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		return "the caller went away"
+	}
+	s.log.Error("request failed", "box", box.ID, "err", err)
+	return "the host could not do it; ask the user to look into the relay's log"
+}

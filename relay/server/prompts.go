@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/store"
+)
+
+// listed is what the user sees unless all is asked for: what waits, what was
+// allowed and not used yet, what runs, and what nobody answered in time.
+var listed = []wire.ApprovalState{wire.Pending, wire.Approved, wire.Executing, wire.Expired}
+
+func (s *Server) getPrompts(w http.ResponseWriter, r *http.Request) {
+	states := listed
+	if r.URL.Query().Get("all") == "1" {
+		states = nil
+	}
+	approvals, err := s.prompts(r.Context(), r.URL.Query().Get("boxId"), states)
+	if err != nil {
+		s.internal(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, wire.Prompts{Prompts: approvals})
+}
+
+func (s *Server) prompts(ctx context.Context, boxID string, states []wire.ApprovalState) ([]wire.Approval, error) {
+	rows, err := s.st.Approvals(ctx, boxID, states...)
+	out := make([]wire.Approval, 0, len(rows))
+	for _, row := range rows {
+		out = append(out, row.Approval)
+	}
+	return out, err
+}
+
+func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request) {
+	var body wire.Answer
+	if !readJSON(w, r, &body) {
+		return
+	}
+	if body.ID == "" || body.Answer != "y" && body.Answer != "n" || len(body.Note) > maxNote {
+		writeError(w, http.StatusBadRequest, `an answer has an id, "y" or "n", and a note of at most 2000 bytes`, "")
+		return
+	}
+	_, err := s.st.AnswerApproval(r.Context(), body.ID, store.Reply{
+		Yes: body.Answer == "y", Digest: body.Digest, By: operator(r).Actor(), Note: body.Note,
+	})
+	switch {
+	case err == nil:
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, store.ErrNotFound):
+		writeError(w, http.StatusNotFound, "there is no approval "+core.Untrusted(body.ID).Quote(), "list them with: agentbox agent approvals")
+	case errors.Is(err, store.ErrExpired):
+		writeError(w, http.StatusConflict, "the approval has expired", "let the box ask again")
+	case errors.Is(err, store.ErrSettled):
+		writeError(w, http.StatusConflict, "the approval was answered already", "list them with: agentbox agent approvals")
+	case errors.Is(err, store.ErrConflict):
+		writeError(w, http.StatusConflict, "the digest is that of another request", "look at the approval again before answering")
+	default:
+		s.internal(w, err)
+	}
+}
+
+const maxNote = 2000
+
+// streamPrompts tells of each question that opens ("prompt-ask") and of each
+// that is open no longer ("prompt-resolved").
+func (s *Server) streamPrompts(w http.ResponseWriter, r *http.Request) {
+	out, err := newStream(w)
+	if err != nil {
+		return
+	}
+	shown := map[string]bool{}
+	for {
+		changed, stop := s.st.Watch(store.PendingTopic)
+		err := s.showPrompts(r, out, shown)
+		if err == nil {
+			err = waitPing(r.Context(), changed, out)
+		}
+		stop()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *Server) showPrompts(r *http.Request, out *stream, shown map[string]bool) error {
+	pending, err := s.prompts(r.Context(), r.URL.Query().Get("boxId"), []wire.ApprovalState{wire.Pending})
+	if err != nil {
+		return err
+	}
+	open := map[string]bool{}
+	for _, a := range pending {
+		open[a.ID] = true
+		if !shown[a.ID] {
+			shown[a.ID] = true
+			if err := out.send("", "prompt-ask", a); err != nil {
+				return err
+			}
+		}
+	}
+	for id := range shown {
+		if !open[id] {
+			delete(shown, id)
+			if err := out.send("", "prompt-resolved", map[string]string{"id": id}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// waitPing waits for a change, and pings meanwhile.
+func waitPing(ctx context.Context, changed <-chan struct{}, out *stream) error {
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		select {
+		case <-changed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ping.C:
+			if err := out.ping(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// maxEvents is how many events one answer holds.
+const maxEvents = 1000
+
+// getEvents lists events after since: a number for one box, a cursor for all.
+// With follow=1 it goes on as a stream.
+func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) {
+	feed, err := s.feed(r)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "since is neither a number of this box's nor a cursor of this relay", "")
+		return
+	}
+	if r.URL.Query().Get("follow") == "1" {
+		s.follow(w, r, feed)
+		return
+	}
+	events, next, err := feed.read(r.Context())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		writeError(w, http.StatusBadRequest, "since is no cursor of this relay", "")
+	case err != nil:
+		s.internal(w, err)
+	default:
+		writeJSON(w, http.StatusOK, wire.EventList{Events: append([]wire.Event{}, events...), Next: next})
+	}
+}
+
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, feed *feed) {
+	out, err := newStream(w)
+	if err != nil {
+		return
+	}
+	for {
+		changed, stop := s.st.Watch(feed.topic)
+		events, next, err := feed.read(r.Context())
+		for _, e := range events {
+			if err == nil {
+				err = out.send(next, "event", e)
+			}
+		}
+		if err == nil && len(events) == 0 {
+			err = waitPing(r.Context(), changed, out)
+		}
+		stop()
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/githttp"
+	"github.com/madarco/agentbox/relay/proc"
+	"github.com/madarco/agentbox/relay/store"
+)
+
+// Recover finishes what an earlier relay had begun. A child of it that still
+// runs is ended first, as two pushes of one update could meet; then the same
+// request runs again: what had happened is then up to date, and what somebody
+// else changed meanwhile fails its lease. It returns once nothing of the earlier
+// relay runs any more; the rest goes on beside the server, ahead of new work on
+// the same repository.
+func (s *Server) Recover(ctx context.Context) error {
+	intents, err := s.st.Intents(ctx)
+	if err != nil {
+		return fmt.Errorf("list what was begun: %w", err)
+	}
+	for _, in := range intents {
+		if err := proc.End(ctx, in.Child.PID, in.Child.Started); err != nil && !errors.Is(err, proc.ErrUnsupported) {
+			return err
+		}
+	}
+	if err := s.emptyInboxes(ctx); err != nil {
+		return err
+	}
+	for _, in := range intents {
+		if err := s.resume(ctx, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emptyInboxes removes packs whose requests ended with the earlier relay.
+func (s *Server) emptyInboxes(ctx context.Context) error {
+	regs, err := s.st.Boxes(ctx)
+	if err != nil {
+		return fmt.Errorf("list the boxes: %w", err)
+	}
+	for _, reg := range regs {
+		left, err := filepath.Glob(filepath.Join(s.cfg.Home.Inbox(reg.Box.ID), githttp.SpoolPattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range left {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("empty the inbox of box %s: %w", reg.Box.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// resume does one intent again, beside the caller.
+func (s *Server) resume(ctx context.Context, in store.Intent) error {
+	var target struct {
+		Repo string `json:"repo"`
+	}
+	if err := json.Unmarshal(in.Request, &target); err != nil {
+		return fmt.Errorf("read what %s was about: %w", in.ID, err)
+	}
+	unlock, err := s.keys.lock(ctx, in.BoxID+"/"+target.Repo)
+	if err != nil {
+		return err
+	}
+	done, ok := s.begin()
+	if !ok {
+		unlock()
+		return errStopping
+	}
+	go func() {
+		defer done()
+		defer unlock()
+		if _, err := s.finish(in, s.again(in, target.Repo)); err != nil {
+			s.log.Error("finish what an earlier relay began", "work", in.ID, "err", err)
+		}
+	}()
+	return nil
+}
+
+// again is the work of an intent, from what was written down.
+func (s *Server) again(in store.Intent, key string) func(context.Context, func(int) error) store.Outcome {
+	return func(ctx context.Context, started func(int) error) store.Outcome {
+		box, gate, err := s.gateOf(ctx, in.BoxID, key)
+		if err != nil {
+			reason := s.told(core.Box{ID: in.BoxID}, err)
+			return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
+		}
+		var push pushRequest
+		var land landRequest
+		switch in.Method {
+		case methodPush:
+			if err = json.Unmarshal(in.Request, &push); err == nil {
+				out, _ := s.send(ctx, box, gate, push, started)
+				return out
+			}
+		case methodLand:
+			if err = json.Unmarshal(in.Request, &land); err == nil {
+				return s.moveBranch(ctx, box, gate, land, "")
+			}
+		default:
+			err = ErrUnknownMethod
+		}
+		s.log.Error("read what an earlier relay began", "work", in.ID, "err", err)
+		const reason = "the relay was restarted while it ran; ask again"
+		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
+	}
+}
+
+func (s *Server) gateOf(ctx context.Context, boxID, key string) (core.Box, relay.Gate, error) {
+	reg, err := s.st.Box(ctx, boxID)
+	if errors.Is(err, store.ErrNotFound) {
+		return core.Box{}, nil, fmt.Errorf("%w: the box is gone", relay.ErrRejected)
+	} else if err != nil {
+		return core.Box{}, nil, err
+	}
+	repo, ok := reg.Box.Repo(key)
+	if !ok {
+		return core.Box{}, nil, fmt.Errorf("%w: the box has the repository no longer", relay.ErrRejected)
+	}
+	gate, err := s.cfg.Gates.Gate(ctx, reg.Box, repo)
+	return reg.Box, gate, err
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/packscan"
+	"github.com/madarco/agentbox/relay/store"
+)
+
+// Config says what a server works with.
+type Config struct {
+	Home  core.Home
+	Store store.Store
+	Gates relay.Gates
+	// Version is what the operator's /healthz tells.
+	Version string
+	// ApprovalTTL is how long a question stands, 24 hours if zero.
+	ApprovalTTL time.Duration
+	// ApprovalsOff lets through what a program may answer, without a question.
+	// What takes a person is still asked.
+	ApprovalsOff bool
+	// Pack bounds what a box may hand in, packscan.Defaults if zero.
+	Pack packscan.Limits
+	// Log gets what a person may want to look up later; slog.Default if nil.
+	Log *slog.Logger
+	// Shutdown is called when the operator asks the relay to end.
+	Shutdown func()
+}
+
+// Bounds per box.
+const (
+	// maxPending is how many questions of a box may wait.
+	maxPending = 20
+	// maxAudit is how many bytes of audit entries a box may cause, ever.
+	maxAudit = 64 << 20
+	// maxBody bounds JSON bodies.
+	maxBody = 1 << 20
+	// maxRequests and maxConns bound what a box has open at one time. Pushes
+	// that wait for the user are among them.
+	maxRequests = 64
+	maxConns    = 128
+)
+
+// Server is a running relay without its sockets. New makes one, Close ends it.
+type Server struct {
+	cfg  Config
+	st   store.Store
+	log  *slog.Logger
+	keys keyLocks
+
+	// serving ends first: nobody waits any longer, nothing new begins. working
+	// ends when work that has begun must stop, too.
+	serving, working   context.Context //nolint:containedctx // the server's own life
+	endServing, endAll context.CancelFunc
+
+	mu       sync.Mutex // guards begun against Close
+	closed   bool
+	begun    sync.WaitGroup
+	channels map[string]*channel
+
+	refusals limiter
+}
+
+// New makes a server. Recover comes next, then channels and sockets.
+func New(cfg Config) *Server {
+	if cfg.ApprovalTTL == 0 {
+		cfg.ApprovalTTL = 24 * time.Hour
+	}
+	if cfg.Pack == (packscan.Limits{}) {
+		cfg.Pack = packscan.Defaults
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Shutdown == nil {
+		cfg.Shutdown = func() {}
+	}
+	s := &Server{cfg: cfg, st: cfg.Store, log: cfg.Log, channels: map[string]*channel{}}
+	s.serving, s.endServing = context.WithCancel(context.Background())
+	s.working, s.endAll = context.WithCancel(context.Background())
+	return s
+}
+
+// Context ends when the server begins to close. It is the base context of the
+// HTTP servers in front of it.
+func (s *Server) Context() context.Context { return s.serving }
+
+// errStopping is told to whoever waits when the relay ends.
+var errStopping = errors.New("the relay is stopping; ask again in a moment")
+
+// Close ends all waits and channels, lets work that has begun finish until ctx
+// ends, and then stops it: its intents stay, for Recover. It does not close
+// the store.
+func (s *Server) Close(ctx context.Context) {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.endServing()
+	done := make(chan struct{})
+	go func() {
+		s.begun.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	s.endAll()
+	<-done
+	s.closeChannels()
+}
+
+// begin counts work until done is called; false while closing.
+func (s *Server) begin() (done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, false
+	}
+	s.begun.Add(1)
+	return s.begun.Done, true
+}
+
+// keyLocks are mutexes by name that a context can give up on.
+type keyLocks struct {
+	mu    sync.Mutex
+	locks map[string]*keyLock
+}
+
+type keyLock struct {
+	users int
+	held  chan struct{} // has room for one: full while held
+}
+
+func (k *keyLocks) lock(ctx context.Context, key string) (unlock func(), err error) {
+	k.mu.Lock()
+	if k.locks == nil {
+		k.locks = map[string]*keyLock{}
+	}
+	l := k.locks[key]
+	if l == nil {
+		l = &keyLock{held: make(chan struct{}, 1)}
+		k.locks[key] = l
+	}
+	l.users++
+	k.mu.Unlock()
+	leave := func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(k.locks, key)
+		}
+	}
+	select {
+	case l.held <- struct{}{}:
+		return func() { <-l.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -122,8 +123,35 @@ func (p *Project) read(ctx context.Context, box core.Box, record core.Repo) erro
 	return both.Wait()
 }
 
-// Carried is what Prepare took of the uncommitted work, for people.
-func (p *Project) Carried() *gitgate.Carry { return p.carry }
+// Notes say, for people, what Prepare took of the uncommitted work and what
+// stays on the host.
+func (p *Project) Notes() []string {
+	if p.carry == nil {
+		return nil
+	}
+	var parts, notes []string
+	for _, n := range []struct {
+		count int
+		what  string
+	}{
+		{p.carry.Staged, "staged"},
+		{p.carry.Unstaged, "unstaged"},
+		{p.carry.Deleted, "deleted"},
+		{p.carry.Untracked, "untracked"},
+		{p.carry.Conflicts, "in conflict"},
+	} {
+		if n.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))
+		}
+	}
+	if len(parts) > 0 {
+		notes = append(notes, "uncommitted work that the box got: "+strings.Join(parts, ", "))
+	}
+	for _, l := range p.carry.LeftOut {
+		notes = append(notes, fmt.Sprintf("left out: %s (%s); --include it if the box shall have it", l.Path.Quote(), l.Reason))
+	}
+	return append(notes, p.carry.Notes...)
+}
 
 // Setup fills the box with what Prepare found.
 func (p *Project) Setup(box core.Box, token string) provider.Setup {

@@ -55,6 +55,9 @@ func TestAProjectFillsABox(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("dirty\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte("KEY=value\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p, err := Open(t.Context(), git, home, dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +73,9 @@ func TestAProjectFillsABox(t *testing.T) {
 	}
 	if err := p.Prepare(t.Context(), box, quiet); err != nil {
 		t.Fatal(err)
+	}
+	if got, want := strings.Join(p.Notes(), "\n"), "uncommitted work that the box got: 1 untracked\nleft out: \".env\" ("; !strings.HasPrefix(got, want) {
+		t.Errorf("notes %s", got)
 	}
 	var stream bytes.Buffer
 	if err := p.Setup(box, token)(t.Context(), &stream); err != nil {

@@ -36,6 +36,8 @@ type Project interface {
 	Prepare(ctx context.Context, box core.Box, step Step) error
 	// Setup writes what Prepare took, and the token, into the box.
 	Setup(box core.Box, token string) provider.Setup
+	// Notes say, for people, what Prepare took and what it left out.
+	Notes() []string
 }
 
 // Step shows a part of the work; see provider.CreateRequest.

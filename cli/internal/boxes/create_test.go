@@ -107,8 +107,9 @@ func (w *world) Forget(ctx context.Context, id string) error {
 	return ctx.Err()
 }
 
-func (w *world) Root() string   { return "/p" }
-func (w *world) Folder() string { return "app" }
+func (w *world) Root() string    { return "/p" }
+func (w *world) Folder() string  { return "app" }
+func (w *world) Notes() []string { return []string{"left out: \".env\""} }
 
 func (w *world) BranchTaken(_ context.Context, b core.BranchName) (bool, error) {
 	return w.branches[b], w.at("branch")

@@ -89,9 +89,12 @@ func attach(ctx context.Context, in, out *os.File, req *provider.ExecRequest) (r
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	resize, ended := make(chan provider.TTYSize), make(chan struct{})
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
 	go func() {
 		defer close(ended)
-		follow(ctx, out, resize)
+		defer signal.Stop(changed)
+		follow(ctx, changed, out, resize)
 	}()
 	req.TTY, req.Resize = &size, resize
 	if t := os.Getenv("TERM"); termPattern.MatchString(t) {
@@ -111,10 +114,7 @@ func attach(ctx context.Context, in, out *os.File, req *provider.ExecRequest) (r
 const resetModes = "\x1b[0m\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"
 
 // follow sends the terminal's size whenever it changes.
-func follow(ctx context.Context, out *os.File, resize chan<- provider.TTYSize) {
-	changed := make(chan os.Signal, 1)
-	signal.Notify(changed, syscall.SIGWINCH)
-	defer signal.Stop(changed)
+func follow(ctx context.Context, changed <-chan os.Signal, out *os.File, resize chan<- provider.TTYSize) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -96,17 +96,19 @@ func TestACommandRunsInTheWorkspaceOrNotAtAll(t *testing.T) {
 	}
 }
 
-// seen keeps what a session asked for, and ends when it is told.
+// seen keeps what a session asked for, and the size after the terminal changed.
 type seen struct {
-	req  provider.ExecRequest
-	size chan provider.TTYSize
+	req     provider.ExecRequest
+	resized provider.TTYSize
 }
 
 func (s *seen) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (int, error) {
 	s.req = req
+	if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
+		return 0, err
+	}
 	select {
-	case size := <-req.Resize:
-		s.size <- size
+	case s.resized = <-req.Resize:
 		return 3, nil
 	case <-ctx.Done():
 		return 0, ctx.Err()
@@ -129,29 +131,13 @@ func TestASessionOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &streams.Streams{In: tty, Out: tty, ErrOut: io.Discard, InTTY: true, OutTTY: true}
-	box := &seen{size: make(chan provider.TTYSize, 1)}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, s, box, core.Box{}, nil) }()
-	// The signal may come before the session listens, so it is sent until it
-	// was seen.
-	var resized provider.TTYSize
-	for resized == (provider.TTYSize{}) {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case resized = <-box.size:
-		default:
-		}
-	}
+	box := &seen{}
 	var exit fail.Exit
-	if err := <-ended; !errors.As(err, &exit) || exit != 3 {
+	if err := Run(t.Context(), s, box, core.Box{}, nil); !errors.As(err, &exit) || exit != 3 {
 		t.Errorf("the session ended with %v", err)
 	}
-	cancel()
-	if want := (provider.TTYSize{Cols: 100, Rows: 40}); *box.req.TTY != want || resized != want {
-		t.Errorf("sizes %v, then %v; want %v", *box.req.TTY, resized, want)
+	if want := (provider.TTYSize{Cols: 100, Rows: 40}); *box.req.TTY != want || box.resized != want {
+		t.Errorf("sizes %v, then %v; want %v", *box.req.TTY, box.resized, want)
 	}
 	if got := strings.Join(box.req.Env, " "); got != "TERM=xterm-256color" {
 		t.Errorf("environment %q", got)

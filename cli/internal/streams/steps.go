@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/madarco/agentbox/cli/internal/output"
 )
 
 // Steps shows the parts of long work as they end, each with its time. On a
@@ -33,6 +35,13 @@ func (p *Steps) Step(name string) (done func(error)) {
 	return func(err error) {
 		once.Do(func() { p.end(name, p.now().Sub(began), err) })
 	}
+}
+
+// Line shows a line of what a step prints, without what acts on a terminal.
+func (p *Steps) Line(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.draw("  " + p.s.Painted(Weak, output.Line(text)) + "\n")
 }
 
 func (p *Steps) end(name string, took time.Duration, err error) {

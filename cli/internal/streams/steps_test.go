@@ -50,3 +50,15 @@ func TestAQuietCommandShowsNoSteps(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestALineOfAStepStandsAboveWhatRuns(t *testing.T) {
+	s, _, _, errOut := Test()
+	s.ErrTTY = true
+	p := NewSteps(s, time.Now)
+	p.Step("image")
+	errOut.Reset()
+	p.Line("pulling\x1b[2J")
+	if got, want := errOut.String(), "\r\x1b[K  \"pulling\\u001b[2J\"\n· image"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

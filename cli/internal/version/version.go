@@ -3,12 +3,9 @@ package version
 
 import "runtime/debug"
 
-// stamped is set at link time: -ldflags "-X …/cli/internal/version.stamped=v1.2.3".
-var stamped string
-
-// String is the version as in "v1.2.3"; "v0.0.0-dev" for a build from a work
-// tree.
-func String() string {
+// Or is the version that the build stamped, as in "v1.2.3", else the one that
+// the module was installed at; "v0.0.0-dev" for a build from a work tree.
+func Or(stamped string) string {
 	if stamped != "" {
 		return stamped
 	}

@@ -24,8 +24,9 @@ type Options struct {
 	Streams  *streams.Streams
 	Provider func(name string) (provider.Provider, error)
 	// Open opens the user's project that a folder belongs to, the one that the
-	// user stands in if it is empty.
-	Open func(ctx context.Context, folder string) (boxes.Project, error)
+	// user stands in if it is empty. include names untracked files that go
+	// into the box although they look secret.
+	Open func(ctx context.Context, folder string, include []string) (boxes.Project, error)
 	// Creator makes boxes with a provider.
 	Creator func(p provider.Provider) (*boxes.Creator, error)
 
@@ -33,13 +34,14 @@ type Options struct {
 	Name         string
 	ProviderName string
 	Image        string
+	Include      []string
 	JSON         output.JSON
 	// Command runs in the box once it is made.
 	Command []string
 }
 
 // New parses the command line of create.
-func New(f *factory.Factory, open func(context.Context, string) (boxes.Project, error),
+func New(f *factory.Factory, open func(context.Context, string, []string) (boxes.Project, error),
 	creator func(provider.Provider) (*boxes.Creator, error), run func(context.Context, *Options) error,
 ) *cli.Command {
 	o := &Options{Streams: f.Streams, Provider: f.Provider, Open: open, Creator: creator}
@@ -50,11 +52,13 @@ func New(f *factory.Factory, open func(context.Context, string) (boxes.Project, 
 		Description: "The box works on a branch of its own, agentbox/<name>. Its commits appear in\n" +
 			"your repository under that name; nothing else of your repository moves.\n" +
 			"With a command it runs that in the box, and ends with its code.",
+		DisableSliceFlagSeparator: true, // a file's name may hold a comma
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "the box's `NAME`; default is the folder's, with a number if it is taken", Destination: &o.Name, Local: true},
 			&cli.StringFlag{Name: "workspace", Aliases: []string{"w"}, Usage: "the project's `FOLDER`; default is this one", Destination: &o.Workspace, Local: true},
 			&cli.StringFlag{Name: "provider", Usage: "what makes the box: `NAME` is docker", Value: "docker", Destination: &o.ProviderName, Local: true},
 			&cli.StringFlag{Name: "image", Usage: "an `IMAGE` of yours instead of the box image", Destination: &o.Image, Local: true},
+			&cli.StringSliceFlag{Name: "include", Usage: "carry this untracked `FILE` although it looks secret", Destination: &o.Include, Local: true},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "take the default wherever something could be asked", Local: true},
 			args.JSON(&o.JSON),
 		},
@@ -87,7 +91,7 @@ func Run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	project, err := o.Open(ctx, o.Workspace)
+	project, err := o.Open(ctx, o.Workspace, o.Include)
 	if err != nil {
 		return err
 	}
@@ -102,6 +106,9 @@ func Run(ctx context.Context, o *Options) error {
 	box, err := creator.Create(ctx, project, boxes.Request{Name: name, Image: o.Image})
 	if err != nil {
 		return err
+	}
+	for _, note := range project.Notes() {
+		o.Streams.Note("%s", output.Line(note))
 	}
 	if len(o.Command) > 0 {
 		o.Streams.Note("box %s runs", box.Name)

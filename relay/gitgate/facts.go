@@ -47,22 +47,27 @@ func (g *gate) facts(ctx context.Context, u policy.RefUpdate, f *policy.Facts) (
 			return err
 		}
 	}
-	var from core.ObjectID
-	if len(known) > 0 {
-		from = u.Old
-	} else {
+	old := len(known) > 0
+	if !old {
 		refs, err := g.seedRefs(ctx)
 		if err != nil {
 			return err
 		}
 		known = commits(refs)
-		if from, err = g.nearest(ctx, u.New, known); err != nil {
-			return err
-		}
 	}
 	added, count, err := g.history(ctx, u.New, known)
 	if err != nil {
 		return err
+	}
+	from := u.Old
+	switch {
+	case old:
+	case count == 0:
+		from = u.New
+	default:
+		if from, err = g.nearest(ctx, u.New, known); err != nil {
+			return err
+		}
 	}
 	f.Commits = count
 	if f.Files, err = g.files(ctx, from, u.New); err != nil {

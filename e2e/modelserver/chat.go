@@ -39,10 +39,11 @@ func decodeChat(body []byte) (conversation, error) {
 	for _, m := range r.Messages {
 		switch {
 		case m.Role == "tool":
-			c.events = append(c.events, event{result: true, call: m.ToolCallID, text: m.Content.text()})
-		case m.Role == "assistant" && len(m.ToolCalls) == 0:
-			c.events = append(c.events, event{text: m.Content.text()})
-		case m.Role == "user":
+			c.events = append(c.events, event{call: m.ToolCallID, text: m.Content.text()})
+		case len(m.ToolCalls) == 0:
+			c.said(m.Role, m.Content.text())
+		}
+		if m.Role == "user" {
 			c.prompt = m.Content.text()
 		}
 	}

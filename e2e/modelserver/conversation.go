@@ -3,6 +3,7 @@ package modelserver
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -18,10 +19,24 @@ type conversation struct {
 	events []event
 	// prompt is the last text that came as the user's.
 	prompt string
-	// side marks a request that is not the user's conversation, such as the
-	// search for a title.
-	side bool
+	// purpose is what the answer is for.
+	purpose purpose
+	// form is the schema of an answer that has to be JSON; nil for free text.
+	form *schema
+	// compact asks for a summary as an item of its own and not as a message.
+	compact bool
 }
+
+type purpose int
+
+const (
+	// work is the user's conversation.
+	work purpose = iota
+	// aside is something beside it, such as a title for it.
+	aside
+	// summary is what the conversation goes on from in place of its events.
+	summary
+)
 
 // tool is what the agent offers to do for the model.
 type tool struct {
@@ -39,14 +54,64 @@ type schema struct {
 	Required   []string                   `json:"required"`
 }
 
+// filled is an answer of the form that s describes, with text for everything.
+func (s *schema) filled(text string) string {
+	if s == nil {
+		return text
+	}
+	o := object{}
+	for _, name := range s.Required {
+		o[name] = text
+	}
+	return string(encode(o))
+}
+
 // event is a thing that happened in a conversation.
 type event struct {
-	// result is set for the result of a tool; else the event is an answer of
-	// the model that called none, which ended a turn.
-	result bool
-	call   string // id of the call that the result belongs to
-	text   string
-	failed bool // as far as the protocol has a mark for it
+	kind   eventKind
+	call   string // id of the call that a result belongs to
+	text   string // of a result
+	failed bool   // as far as the protocol has a mark for it
+	step   int    // of a resumption
+}
+
+type eventKind int
+
+const (
+	// result is what a tool gave.
+	result eventKind = iota
+	// answer is a message of the model that called no tool, which ended a turn.
+	answer
+	// resumption stands for events that were summed up.
+	resumption
+)
+
+// sideAnswer suits a title and a check whether the model is there.
+const sideAnswer = "Scripted work"
+
+var marker = regexp.MustCompile(`\[at step (\d+)\]`)
+
+// summarize is the summary of a conversation that has come to a step.
+func summarize(step int) string { return fmt.Sprintf("%s [at step %d]", sideAnswer, step) }
+
+// resume finds a summary in text, which may hold an agent's own words too.
+func resume(text string) (event, bool) {
+	m := marker.FindStringSubmatch(text)
+	if m == nil {
+		return event{}, false
+	}
+	step, err := strconv.Atoi(m[1])
+	return event{kind: resumption, step: step}, err == nil
+}
+
+// said files a message that called no tool and holds no result.
+func (c *conversation) said(role, text string) {
+	switch resumed, ok := resume(text); {
+	case ok:
+		c.events = append(c.events, resumed)
+	case role == "assistant":
+		c.events = append(c.events, event{kind: answer})
+	}
 }
 
 // reply is the model's next message.
@@ -67,31 +132,24 @@ const sideStep = -1
 type call struct {
 	id, name, namespace, kind string
 	// arguments of a function; nil for the other kinds.
-	arguments any
+	arguments object
 	// input is the text of a custom tool, or the command of the local shell.
 	input string
 }
 
 // json is the arguments of a function as text.
-func (c call) json() string {
-	// The arguments are this package's own maps of strings and numbers.
-	data, err := json.Marshal(c.arguments)
-	if err != nil {
-		panic(fmt.Sprintf("modelserver: encode the arguments of %s: %v", c.name, err))
-	}
-	return string(data)
-}
-
-// sideAnswer suits a title, a summary and a check whether the model is there.
-const sideAnswer = "Scripted work"
+func (c call) json() string { return string(encode(c.arguments)) }
 
 // next is the model's next message: a pure function of script and conversation,
 // so that a repeated request gets the same answer and nothing needs a session.
 func (s Script) next(c conversation) (reply, error) {
-	if c.side || !worksWith(c.tools) {
-		return reply{id: "side", text: sideAnswer, step: sideStep}, nil
+	position, running := s.position(c)
+	switch {
+	case c.purpose == summary:
+		return reply{id: "summary", text: summarize(position), step: sideStep}, nil
+	case c.purpose == aside || !worksWith(c.tools):
+		return reply{id: "aside", text: c.form.filled(sideAnswer), step: sideStep}, nil
 	}
-	position, running := s.position(c.events)
 	r := reply{step: position, id: fmt.Sprintf("%d_%d", position, len(c.events))}
 	if running != nil {
 		r.call = running
@@ -122,20 +180,23 @@ func (s Script) next(c conversation) (reply, error) {
 
 // position is the step that a conversation has come to. running is the call
 // that waits on for the last step's result, if that said it was not all.
-func (s Script) position(events []event) (position int, running *call) {
-	for _, e := range events {
+func (s Script) position(c conversation) (position int, running *call) {
+	for _, e := range c.events {
 		running = nil
-		if !e.result {
+		switch e.kind {
+		case resumption:
+			position = min(e.step, len(s))
+		case answer:
 			position = s.after(position)
-			continue
-		}
-		step, ok := stepOf(e.call)
-		if !ok || step >= len(s) {
-			continue
-		}
-		position = step + 1
-		if running = wait(e.text); running != nil {
-			position = step
+		case result:
+			step, ok := stepOf(e.call)
+			if !ok || step >= len(s) {
+				continue
+			}
+			position = step + 1
+			if running = wait(e.text, c.tools); running != nil {
+				position = step
+			}
 		}
 	}
 	return position, running

@@ -72,21 +72,23 @@ func decodeMessages(body []byte) (conversation, error) {
 		c.tools[t.Name] = tool{kind: function, schema: t.Schema}
 	}
 	for _, m := range r.Messages {
-		called := false
+		tools := false // does the message call one or bring a result?
 		for _, p := range m.Content {
-			called = called || p.Type == "tool_use"
+			tools = tools || p.Type == "tool_use" || p.Type == "tool_result"
 			if p.Type == "tool_result" {
-				c.events = append(c.events, event{result: true, call: p.ToolUseID, text: p.Content.text(), failed: p.IsError})
+				c.events = append(c.events, event{call: p.ToolUseID, text: p.Content.text(), failed: p.IsError})
 			}
 		}
-		switch text := lastText(m.Content); {
-		case m.Role == "assistant" && !called:
-			c.events = append(c.events, event{text: m.Content.text()})
-		case m.Role == "user" && text != "":
+		if !tools {
+			c.said(m.Role, m.Content.text())
+		}
+		if text := lastText(m.Content); m.Role == "user" && text != "" {
 			c.prompt = text
 		}
 	}
-	c.side = strings.Contains(c.prompt, summaryRequest)
+	if strings.Contains(c.prompt, summaryRequest) {
+		c.purpose = summary
+	}
 	return c, nil
 }
 

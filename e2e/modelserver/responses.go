@@ -13,8 +13,30 @@ type responsesRequest struct {
 	Input  responsesInput  `json:"input"`
 	Tools  []responsesTool `json:"tools"`
 	Text   struct {
-		Format json.RawMessage `json:"format"`
+		Format struct {
+			Schema *schema `json:"schema"`
+		} `json:"format"`
 	} `json:"text"`
+	Metadata struct {
+		Turn string `json:"x-codex-turn-metadata"` // JSON
+	} `json:"client_metadata"`
+}
+
+// purpose is what Codex says that a request is for.
+func (r responsesRequest) purpose() purpose {
+	var turn struct {
+		Kind string `json:"request_kind"`
+	}
+	if json.Unmarshal([]byte(r.Metadata.Turn), &turn) != nil {
+		return work // another client
+	}
+	switch turn.Kind {
+	case "", "turn":
+		return work
+	case "compaction":
+		return summary
+	}
+	return aside
 }
 
 type responsesInput []responsesItem
@@ -26,6 +48,9 @@ type responsesItem struct {
 	CallID  string          `json:"call_id"`
 	Output  content         `json:"output"`
 	Tools   []responsesTool `json:"tools"` // of additional_tools
+	// Encrypted is the summary in an item of type compaction. Only who wrote
+	// it has to understand it.
+	Encrypted string `json:"encrypted_content"`
 }
 
 type responsesTool struct {
@@ -55,26 +80,38 @@ func decodeResponses(body []byte) (conversation, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return conversation{}, err
 	}
-	// Who wants the answer in a given form wants no work done: a title.
-	c := conversation{model: r.Model, stream: r.Stream, usage: true, tools: map[string]tool{}, side: len(r.Text.Format) != 0}
+	c := conversation{
+		model: r.Model, stream: r.Stream, usage: true,
+		tools: map[string]tool{}, purpose: r.purpose(), form: r.Text.Format.Schema,
+	}
 	offer(c.tools, "", r.Tools)
 	for i, item := range r.Input {
 		switch item.Type {
 		case "additional_tools":
 			offer(c.tools, "", item.Tools)
 		case "function_call_output", "custom_tool_call_output", "local_shell_call_output":
-			c.events = append(c.events, event{result: true, call: item.CallID, text: item.Output.text()})
+			c.events = append(c.events, event{call: item.CallID, text: item.Output.text()})
+		case compactionTrigger:
+			c.compact = true
+		case compaction:
+			c.said("", item.Encrypted)
 		case "message", "":
-			switch {
-			case item.Role == "assistant" && !callFollows(r.Input[i+1:]):
-				c.events = append(c.events, event{text: item.Content.text()})
-			case item.Role == "user":
+			if item.Role != "assistant" || !callFollows(r.Input[i+1:]) {
+				c.said(item.Role, item.Content.text())
+			}
+			if item.Role == "user" {
 				c.prompt = item.Content.text()
 			}
 		}
 	}
 	return c, nil
 }
+
+// Kinds of items for which the vendor's service sums a conversation up.
+const (
+	compactionTrigger = "compaction_trigger"
+	compaction        = "compaction"
+)
 
 // offer files tools by name; Codex offers some in groups.
 func offer(tools map[string]tool, namespace string, offered []responsesTool) {
@@ -106,7 +143,10 @@ func callFollows(items []responsesItem) bool {
 
 func writeResponses(w http.ResponseWriter, c conversation, r reply) {
 	output := []object{}
-	if r.text != "" {
+	switch {
+	case c.compact:
+		output = append(output, object{"type": compaction, "id": "cmp_" + r.id, "encrypted_content": r.text})
+	case r.text != "":
 		output = append(output, object{
 			"type": "message", "id": "msg_" + r.id, "role": "assistant", "status": "completed",
 			"content": []object{{"type": "output_text", "text": r.text, "annotations": []object{}}},
@@ -167,7 +207,9 @@ func streamItem(send func(string, object), index int, item object, r reply) {
 	for name, value := range item {
 		begin[name] = value
 	}
-	begin["status"] = "in_progress"
+	if item["type"] != compaction {
+		begin["status"] = "in_progress"
+	}
 	at := func(o object) object {
 		o["item_id"], o["output_index"] = item["id"], index
 		return o

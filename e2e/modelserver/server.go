@@ -158,7 +158,7 @@ func (s *Server) converse(r *http.Request, script Script, d dialect, record *Req
 	}
 	record.Model, record.Prompt = c.model, cut(c.prompt)
 	for _, e := range c.events {
-		if step, ok := stepOf(e.call); ok && e.result {
+		if step, ok := stepOf(e.call); ok && e.kind == result {
 			record.Result = &Result{Step: step, Output: cut(e.text), Failed: e.failed}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // for steps that the tool is not for.
 type mapping struct {
 	name, kind string
-	arguments  func(Step) any    // of a function
+	arguments  func(Step) object // of a function
 	input      func(Step) string // of a custom tool or the local shell
 }
 
@@ -40,7 +40,7 @@ var mappings = []mapping{
 	// Codex: a program that calls its other tools, or these tools themselves.
 	{name: "exec", kind: custom, input: program},
 	{name: "apply_patch", kind: custom, input: patch},
-	{name: "apply_patch", kind: function, arguments: func(s Step) any {
+	{name: "apply_patch", kind: function, arguments: func(s Step) object {
 		if p := patch(s); p != "" {
 			return object{"input": p}
 		}
@@ -106,17 +106,16 @@ func check(c call, offered map[string]tool) error {
 	if !ok {
 		return fmt.Errorf("tool %s is not offered", c.name)
 	}
-	arguments, ok := c.arguments.(object)
-	if !ok {
+	if c.kind != function {
 		return nil
 	}
-	for name := range arguments {
+	for name := range c.arguments {
 		if _, known := t.schema.Properties[name]; !known {
 			return fmt.Errorf("tool %s has no argument %s", c.name, name)
 		}
 	}
 	for _, name := range t.schema.Required {
-		if _, given := arguments[name]; !given {
+		if _, given := c.arguments[name]; !given {
 			return fmt.Errorf("tool %s requires the argument %s, which the mapping does not give", c.name, name)
 		}
 	}
@@ -135,8 +134,8 @@ func withTimeout(o object, name string, s Step) object {
 	return o
 }
 
-func forRun(arguments func(Step) object) func(Step) any {
-	return func(s Step) any {
+func forRun(arguments func(Step) object) func(Step) object {
+	return func(s Step) object {
 		if s.Run == "" {
 			return nil
 		}
@@ -144,8 +143,8 @@ func forRun(arguments func(Step) object) func(Step) any {
 	}
 }
 
-func forRead(file string) func(Step) any {
-	return func(s Step) any {
+func forRead(file string) func(Step) object {
+	return func(s Step) object {
 		if s.Read == "" {
 			return nil
 		}
@@ -153,8 +152,8 @@ func forRead(file string) func(Step) any {
 	}
 }
 
-func forWrite(file, content string) func(Step) any {
-	return func(s Step) any {
+func forWrite(file, content string) func(Step) object {
+	return func(s Step) object {
 		if s.Write == nil {
 			return nil
 		}
@@ -162,8 +161,8 @@ func forWrite(file, content string) func(Step) any {
 	}
 }
 
-func forEdit(file, old, replacement string) func(Step) any {
-	return func(s Step) any {
+func forEdit(file, old, replacement string) func(Step) object {
+	return func(s Step) object {
 		if s.Edit == nil {
 			return nil
 		}
@@ -171,8 +170,8 @@ func forEdit(file, old, replacement string) func(Step) any {
 	}
 }
 
-func forShell(arguments func(s Step, command string) object) func(Step) any {
-	return func(s Step) any { return arguments(s, shell(s)) }
+func forShell(arguments func(s Step, command string) object) func(Step) object {
+	return func(s Step) object { return arguments(s, shell(s)) }
 }
 
 // shell is a step as a command for Codex, which takes a patch as a command
@@ -231,33 +230,30 @@ text("exit code " + r.exit_code + "\n" + output);
 }
 
 // literal is a string in JavaScript; JSON is a subset of that.
-func literal(s string) string {
-	data, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("modelserver: quote a string: %v", err))
-	}
-	return string(data)
-}
+func literal(s string) string { return string(encode(s)) }
 
 var (
-	session = regexp.MustCompile(`(?m)^Process running with session ID (\d+)$`)
+	session = regexp.MustCompile(`(?m)^Process running with session ID ([1-9]\d{0,17})$`)
 	cell    = regexp.MustCompile(`(?m)^Script running with cell ID (\S+)$`)
 )
 
 // wait is the call that waits on when a result of Codex says that the command
 // or the program still runs, else nil. It looks at the head of the result: the
 // output that follows is the command's own.
-func wait(result string) *call {
+func wait(result string, offered map[string]tool) *call {
 	head, _, _ := strings.Cut(result, "\nOutput:")
+	c := call{kind: function, arguments: object{"yield_time_ms": longestYield}}
 	if m := cell.FindStringSubmatch(head); m != nil {
-		return &call{name: "wait", kind: function, arguments: object{"cell_id": m[1], "yield_time_ms": longestYield}}
+		c.name = "wait"
+		c.arguments["cell_id"] = m[1]
+	} else if m := session.FindStringSubmatch(head); m != nil {
+		c.name = "write_stdin"
+		c.arguments["session_id"], c.arguments["chars"] = json.Number(m[1]), ""
 	}
-	if m := session.FindStringSubmatch(head); m != nil {
-		id, err := strconv.Atoi(m[1])
-		if err != nil {
-			return nil
-		}
-		return &call{name: "write_stdin", kind: function, arguments: object{"session_id": id, "chars": "", "yield_time_ms": longestYield}}
+	t, ok := offered[c.name]
+	if !ok {
+		return nil
 	}
-	return nil
+	c.namespace = t.namespace
+	return &c
 }

@@ -109,7 +109,7 @@ func check(c call, offered map[string]tool) error {
 	if c.kind != function {
 		return nil
 	}
-	for name := range c.arguments {
+	for _, name := range slices.Sorted(maps.Keys(c.arguments)) {
 		if _, known := t.schema.Properties[name]; !known {
 			return fmt.Errorf("tool %s has no argument %s", c.name, name)
 		}

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/core/wire"
 )
 
 // ctl is the program in the box that hands in commits.
@@ -33,8 +35,10 @@ type Tip struct {
 	OID core.ObjectID
 }
 
-// Land asks the box to hand in its commits now and writes what it says, which
-// is the box's text, to w. The code is that of the command in the box.
+// Land lets the box hand in its commits now. Where the box's daemon does not
+// get them through, they are pulled out of the box instead, and land under the
+// same rules. What came of it goes to w: the box's text, or the relay's. The
+// code is zero if all has landed.
 func (k *Keeper) Land(ctx context.Context, box core.Box, w io.Writer) (int, error) {
 	p, err := k.Provider(box.Provider)
 	if err != nil {
@@ -42,15 +46,67 @@ func (k *Keeper) Land(ctx context.Context, box core.Box, w io.Writer) (int, erro
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, landTimeout, fmt.Errorf("box %s did not hand in its commits within %s", box.Name, landTimeout))
 	defer cancel()
-	code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: []string{ctl, "land"}, Stdout: w, Stderr: w})
-	if err != nil && errors.Is(err, context.DeadlineExceeded) {
+	code, err := k.land(ctx, p, box, w)
+	if err == nil {
+		return code, nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		err = context.Cause(ctx)
 	}
+	return 0, fmt.Errorf("land the commits of box %s: %w", box.Name, err)
+}
+
+func (k *Keeper) land(ctx context.Context, p provider.Provider, box core.Box, w io.Writer) (int, error) {
+	said := capped{max: maxAnswer}
+	code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: []string{ctl, "land"}, Stdout: &said, Stderr: io.Discard})
 	if err != nil {
-		return 0, fmt.Errorf("land the commits of box %s: %w", box.Name, err)
+		return 0, err
+	}
+	if code == 0 {
+		_, err := w.Write(said.kept.Bytes())
+		return 0, err
+	}
+	relay, err := k.Relay(ctx)
+	if err != nil {
+		return 0, err
+	}
+	results, err := pull(ctx, p, relay, box)
+	if err != nil {
+		return 0, err
+	}
+	code = 0
+	for _, r := range results {
+		if _, err := io.WriteString(w, r.Envelope.Stdout+r.Envelope.Stderr); err != nil {
+			return 0, err
+		}
+		code = max(code, r.Envelope.ExitCode)
 	}
 	return code, nil
 }
+
+// pull streams the box's commits from an exec to the relay.
+func pull(ctx context.Context, p provider.Provider, relay factory.Relay, box core.Box) ([]wire.LandingResult, error) {
+	from, to := io.Pipe()
+	errOut := capped{max: 4 << 10}
+	sent := make(chan error, 1)
+	go func() {
+		code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: []string{ctl, "land", "--stdout"}, Stdout: to, Stderr: &errOut})
+		if err == nil && code != 0 {
+			err = fmt.Errorf("%s in the box ended with %d: %s", ctl, code, core.Untrusted(errOut.kept.String()).Quote())
+		}
+		to.CloseWithError(err)
+		sent <- err
+	}()
+	results, err := relay.Land(ctx, box.ID, from)
+	from.CloseWithError(errTaken)
+	if exec := <-sent; exec != nil && !errors.Is(exec, errTaken) {
+		return nil, exec
+	}
+	return results, err
+}
+
+// errTaken is what the exec meets when the relay reads no further.
+var errTaken = errors.New("the relay has what it wants")
 
 // Unlanded lets the box hand in its commits, and returns the tips that the
 // user's repositories still lack. Whether they lack one is looked up on the

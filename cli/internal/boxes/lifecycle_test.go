@@ -14,6 +14,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/sandbox-core/state"
 )
 
@@ -31,6 +32,10 @@ type ward struct {
 	refs  string
 	calls []string
 	land  func(ctx context.Context) error
+	// dead tells that no daemon runs in the box; pulled is what the relay got.
+	dead   bool
+	pulled string
+	judged wire.Envelope
 }
 
 func newWard(t *testing.T) (*ward, *Keeper, core.Box) {
@@ -70,7 +75,14 @@ func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (
 	switch {
 	case call == "agentbox-ctl land":
 		w.calls = append(w.calls, "land")
+		if w.dead {
+			return 1, nil
+		}
+		io.WriteString(req.Stdout, "all landed\n") //nolint:errcheck // a buffer
 		return 0, w.land(ctx)
+	case call == "agentbox-ctl land --stdout":
+		_, err := io.WriteString(req.Stdout, "a stream")
+		return 0, err
 	case strings.Contains(call, "for-each-ref"):
 		w.calls = append(w.calls, "refs")
 		io.WriteString(req.Stdout, w.refs) //nolint:errcheck // a buffer
@@ -80,6 +92,12 @@ func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (
 		return 0, fmt.Errorf("unexpected command %q", call)
 	}
 	return 0, nil
+}
+
+func (w *ward) Land(_ context.Context, boxID string, stream io.Reader) ([]wire.LandingResult, error) {
+	data, err := io.ReadAll(stream)
+	w.pulled = boxID + ": " + string(data)
+	return []wire.LandingResult{{Envelope: w.judged}}, err
 }
 
 func (w *ward) Missing(_ context.Context, _ core.Repo, tips []core.ObjectID) ([]core.ObjectID, error) {
@@ -163,6 +181,24 @@ func TestABoxThatDoesNotAnswerCannotHoldUpAStop(t *testing.T) {
 			t.Errorf("land: %v", err)
 		}
 	})
+}
+
+func TestCommitsOfABoxWithADeadDaemonArePulled(t *testing.T) {
+	w, k, box := newWard(t)
+	var said strings.Builder
+	if code, err := k.Land(t.Context(), box, &said); code != 0 || err != nil || said.String() != "all landed\n" || w.pulled != "" {
+		t.Errorf("alive: %d, %v, %q, pulled %q", code, err, said.String(), w.pulled)
+	}
+	w.dead, w.judged = true, wire.Envelope{Stdout: "landed agentbox/app\n"}
+	said.Reset()
+	if code, err := k.Land(t.Context(), box, &said); code != 0 || err != nil || said.String() != "landed agentbox/app\n" || w.pulled != box.ID+": a stream" {
+		t.Errorf("dead: %d, %v, %q, pulled %q", code, err, said.String(), w.pulled)
+	}
+	w.judged = wire.Envelope{ExitCode: 1, Stderr: "diverged agentbox/app\n"}
+	said.Reset()
+	if code, err := k.Land(t.Context(), box, &said); code != 1 || err != nil || said.String() != "diverged agentbox/app\n" {
+		t.Errorf("diverged: %d, %v, %q", code, err, said.String())
+	}
 }
 
 func TestDestroyLeavesNothing(t *testing.T) {

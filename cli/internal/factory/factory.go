@@ -4,8 +4,8 @@ package factory
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -39,19 +39,21 @@ type Factory struct {
 	HasTail bool
 }
 
-// ErrAnswered is wrapped by Relay.Answer when the approval does not wait any more.
-var ErrAnswered = errors.New("it was answered already, or its time is over")
-
-// Relay is what commands ask of the relay, over the operator's socket.
+// Relay is what commands ask of the relay; *client.Client is one.
 type Relay interface {
 	Health(ctx context.Context) (wire.Health, error)
 	Register(ctx context.Context, r wire.RegisterBox) error
 	Forget(ctx context.Context, boxID string) error
 	// Approvals lists what waits, of one box or of all where boxID is empty.
 	Approvals(ctx context.Context, boxID string) ([]wire.Approval, error)
+	// Answer answers one; errors wrap client.ErrNotFound and client.ErrConflict.
 	Answer(ctx context.Context, a wire.Answer) error
 	// Push pushes what a box has landed, for the user.
 	Push(ctx context.Context, p wire.HostPush) (wire.Envelope, error)
+	// Land takes in a stream of package handin.
+	Land(ctx context.Context, boxID string, stream io.Reader) ([]wire.LandingResult, error)
+	// Follow calls each for every event after since, until the context ends.
+	Follow(ctx context.Context, boxID, since string, each func(wire.Event) error) error
 }
 
 // Store is the state file of the user's home.

@@ -30,6 +30,7 @@ func (l local) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (
 	argv[2] = strings.Replace(argv[2], string(core.WorkspacePath), l.workspace, 1)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.workspace} // no profile of this machine
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = req.Stdin, req.Stdout, req.Stderr
 	var exit *exec.ExitError
 	if err := cmd.Run(); errors.As(err, &exit) {

@@ -16,6 +16,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/client"
 )
 
 // desk is a relay with approvals and the answers that it got.
@@ -155,18 +156,18 @@ func TestANoNeedsNoTerminal(t *testing.T) {
 }
 
 func TestAnAnswerThatComesTooLate(t *testing.T) {
-	d := &desk{waiting: []wire.Approval{push("refs/heads/main", policy.Facts{})}, err: factory.ErrAnswered}
+	d := &desk{waiting: []wire.Approval{push("refs/heads/main", policy.Facts{})}, err: client.ErrNotFound}
 	s, _, out, words := streams.Test()
 	o := approve(d, s)
 	o.Deny = true
-	if err := RunApprove(t.Context(), o); err != nil || out.Len() != 0 || !strings.Contains(words.String(), "already answered") {
+	if err := RunApprove(t.Context(), o); err != nil || out.Len() != 0 || !strings.Contains(words.String(), "gone already") {
 		t.Errorf("%v, %q, %q", err, out, words)
 	}
 	o.ID = "a-2"
 	if err := RunApprove(t.Context(), o); fail.Of(err).Code != fail.Usage {
 		t.Errorf("an unknown id: %v", err)
 	}
-	d.err = errors.New("lost")
+	d.err = client.ErrConflict
 	o.ID = "a-1"
 	if err := RunApprove(t.Context(), o); !errors.Is(err, d.err) {
 		t.Errorf("a failure: %v", err)

@@ -19,6 +19,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/client"
 )
 
 // ApproveOptions are the options of `agent approve`.
@@ -94,8 +95,8 @@ func RunApprove(ctx context.Context, o *ApproveOptions) error {
 		answer, word = "n", "denied"
 	}
 	err = relay.Answer(ctx, wire.Answer{ID: a.ID, Answer: answer, Digest: a.Digest, Note: o.Note})
-	if errors.Is(err, factory.ErrAnswered) {
-		o.Streams.Note("approval %s: already answered or expired", a.ID)
+	if errors.Is(err, client.ErrNotFound) {
+		o.Streams.Note("approval %s: it is gone already", a.ID)
 		return nil
 	}
 	if err != nil {

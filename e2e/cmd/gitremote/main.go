@@ -24,7 +24,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "gitremote:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to clean up
+		os.Exit(1)
 	}
 }
 

@@ -67,7 +67,7 @@ func git(ctx context.Context, repo Repo, stdin io.Reader, stdout io.Writer, args
 		return fmt.Errorf("start git: %w", err)
 	}
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("git %s in %s: %w: %s", args[0], repo.Path, err, lastWords(words.String()))
+		return fmt.Errorf("git %s in %s: %w: %s", args[0], repo.Path, err, reason(words.String()))
 	}
 	return nil
 }

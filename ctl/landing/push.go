@@ -81,7 +81,7 @@ func push(ctx context.Context, repo Repo, updates []update) (map[core.BranchName
 	case complete:
 		return refusals, nil
 	case err == nil || errors.As(err, &exit):
-		return nil, fmt.Errorf("hand in commits: %s", lastWords(words.String()))
+		return nil, fmt.Errorf("hand in commits: %s", reason(words.String()))
 	}
 	return nil, fmt.Errorf("hand in commits: %w", err)
 }
@@ -104,11 +104,11 @@ func parseStatus(text string, updates []update) (refusals map[core.BranchName]st
 		}
 		branch := core.BranchName(name)
 		if fields[0] == "!" {
-			reason, rejected := strings.CutPrefix(fields[2], "[remote rejected] ")
+			why, rejected := strings.CutPrefix(fields[2], "[remote rejected] ")
 			if !rejected {
 				continue // the answer did not arrive
 			}
-			refusals[branch] = strings.TrimSuffix(strings.TrimPrefix(reason, "("), ")")
+			refusals[branch] = strings.TrimSuffix(strings.TrimPrefix(why, "("), ")")
 		}
 		answered[branch] = true
 	}
@@ -120,14 +120,17 @@ func parseStatus(text string, updates []update) (refusals map[core.BranchName]st
 	return refusals, true
 }
 
-// lastWords is the last line of what git said, without its prefix.
-func lastWords(text string) string {
-	text = strings.TrimSpace(text)
-	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
-	if last == "" {
-		return "git gave no reason"
+// reason is the first line in which git or the relay says what went wrong; the
+// lines after it are consequences.
+func reason(text string) string {
+	for line := range strings.Lines(text) {
+		for _, prefix := range []string{"remote: ", "error: ", "fatal: "} {
+			if words, ok := strings.CutPrefix(strings.TrimSpace(line), prefix); ok {
+				return words
+			}
+		}
 	}
-	return strings.TrimPrefix(last, "fatal: ")
+	return "git gave no reason"
 }
 
 // capped keeps the first bytes of an output and drops the rest.

@@ -85,6 +85,19 @@ func TestParseStatus(t *testing.T) {
 	}
 }
 
+func TestTheFirstWordsOfAFailureAreItsReason(t *testing.T) {
+	for text, want := range map[string]string{
+		"remote: the host's relay does not answer\nremote: start it\nfatal: unable to access 'http://x/': 502\n": "the host's relay does not answer",
+		"error: RPC failed; HTTP 400\nsend-pack: unexpected disconnect\nfatal: the remote end hung up\n":         "RPC failed; HTTP 400",
+		"warning: x\nfatal: not a git repository\n":                                                              "not a git repository",
+		"": "git gave no reason",
+	} {
+		if got := reason(text); got != want {
+			t.Errorf("reason(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestOnlyRefsOnTheWayToTheBranchesMatter(t *testing.T) {
 	dirs := watchedDirs("/r/.git", []core.BranchName{"agentbox/b", "agentbox/c", "main", "a/b/c"})
 	want := "/r/.git /r/.git/refs /r/.git/refs/heads /r/.git/refs/heads/agentbox /r/.git/refs/heads/a /r/.git/refs/heads/a/b"

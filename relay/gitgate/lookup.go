@@ -96,3 +96,12 @@ func (h *Host) unreached(ctx context.Context, user *Repository, tips []core.Obje
 	}
 	return far, nil
 }
+
+// Version is the git program and its version, for people.
+func (h *Host) Version(ctx context.Context) (string, error) {
+	out, err := h.run.line(ctx, h.ours("", "version"))
+	if err != nil {
+		return "", fmt.Errorf("ask git for its version: %w", err)
+	}
+	return out + ", " + h.run.git, nil
+}

@@ -94,3 +94,10 @@ func TestMissingAreTheCommitsThatNoRefReaches(t *testing.T) {
 		t.Errorf("nothing asked: %v, %v", got, err)
 	}
 }
+
+func TestVersionNamesTheProgram(t *testing.T) {
+	h, _, _ := lookupRepo(t)
+	if got, err := h.Version(t.Context()); err != nil || !strings.HasPrefix(got, "git version ") || !strings.Contains(got, "/git") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}

@@ -52,7 +52,8 @@ type Relay interface {
 	Push(ctx context.Context, p wire.HostPush) (wire.Envelope, error)
 	// Land takes in a stream of package handin.
 	Land(ctx context.Context, boxID string, stream io.Reader) ([]wire.LandingResult, error)
-	// Follow calls each for every event after since, until the context ends.
+	// Events lists events after since; Follow calls each for every event after since, until the context ends.
+	Events(ctx context.Context, boxID, since string) (wire.EventList, error)
 	Follow(ctx context.Context, boxID, since string, each func(wire.Event) error) error
 }
 

@@ -7,7 +7,10 @@ import (
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/relay/client"
+	"github.com/madarco/agentbox/relay/gitgate"
 	"github.com/madarco/agentbox/sandbox-core/state"
+	"github.com/madarco/agentbox/sandbox-core/workspace"
 )
 
 // rules give the errors of other packages their code and next step; the first
@@ -24,6 +27,16 @@ var rules = []func(error) *Error{
 	is(provider.ErrNameTaken, Usage, "choose another name with --name"),
 	is(provider.ErrNotFound, Failed, "agentbox destroy <box> removes the record of a box that is gone"),
 	is(provider.ErrUnsupported, Usage, ""),
+	is(client.ErrNotRunning, Relay, "agentbox relay start"),
+	is(workspace.ErrTooWide, Refused, "make the project a folder of its own"),
+	is(gitgate.ErrUnsafeFolder, Refused, "make the project a folder of its own"),
+	is(gitgate.ErrReplaced, Refused, "agentbox list --all"),
+	is(gitgate.ErrNotRepository, Usage, "git init, and make a first commit"),
+	is(gitgate.ErrBare, Usage, "run it in a clone"),
+	is(gitgate.ErrUnborn, Usage, "git commit --allow-empty -m start"),
+	is(gitgate.ErrNotOwner, Refused, "run it as the owner of the repository"),
+	is(gitgate.ErrInTheWay, Usage, ""),
+	is(gitgate.ErrNoGit, Unavailable, ""),
 	is(core.ErrInvalid, Usage, ""),
 }
 

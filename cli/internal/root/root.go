@@ -4,25 +4,43 @@ package root
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/madarco/agentbox/cli/internal/boxes"
 	"github.com/madarco/agentbox/cli/internal/cmd/agent"
+	"github.com/madarco/agentbox/cli/internal/cmd/create"
+	"github.com/madarco/agentbox/cli/internal/cmd/doctor"
 	"github.com/madarco/agentbox/cli/internal/cmd/git"
+	"github.com/madarco/agentbox/cli/internal/cmd/land"
+	"github.com/madarco/agentbox/cli/internal/cmd/lifecycle"
 	"github.com/madarco/agentbox/cli/internal/cmd/list"
+	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	"github.com/madarco/agentbox/cli/internal/cmd/shell"
 	"github.com/madarco/agentbox/cli/internal/cmd/status"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/provider"
 )
 
+// Machine is what commands do beyond the factory's parts; *system.System is one.
+type Machine interface {
+	Open(ctx context.Context, folder string, include []string) (boxes.Project, error)
+	Creator(p provider.Provider) (*boxes.Creator, error)
+	Keeper() (*boxes.Keeper, error)
+	Tries() []provider.Try
+	Daemon() relay.Daemon
+}
+
 // Run runs one command line, program name first, and returns the exit code.
-func Run(ctx context.Context, f *factory.Factory, args []string) int {
+func Run(ctx context.Context, f *factory.Factory, m Machine, args []string) int {
 	words, tail, hasTail := split(args)
 	f.Tail, f.HasTail = tail, hasTail
-	tree := New(f)
+	tree := New(f, m)
 	if asksHelp(words) {
 		words = append([]string{words[0], "help"}, path(tree, words[1:])...)
 	}
@@ -65,7 +83,7 @@ func asksJSON(words []string) bool {
 }
 
 // New is the tree of commands.
-func New(f *factory.Factory) *cli.Command {
+func New(f *factory.Factory, m Machine) *cli.Command {
 	var quiet, plain bool
 	root := &cli.Command{
 		Name:  "agentbox",
@@ -81,24 +99,46 @@ func New(f *factory.Factory) *cli.Command {
 			f.Streams.Color = f.Streams.Color && !plain
 			return ctx, nil
 		},
-		Commands: commands(f),
+		Commands: commands(f, m),
 	}
 	setUp(f, root)
 	return root
 }
 
 // commands are the commands of the top level, each in its group.
-func commands(f *factory.Factory) []*cli.Command {
+func commands(f *factory.Factory, m Machine) []*cli.Command {
 	in := func(group string, c *cli.Command) *cli.Command {
 		c.Category = group
 		return c
 	}
+	keeper := func() (lifecycle.Keeper, error) { return m.Keeper() }
+	start := func(ctx context.Context, box core.Box) error {
+		k, err := m.Keeper()
+		if err != nil {
+			return err
+		}
+		return k.Start(ctx, box)
+	}
+	landing := func(ctx context.Context, box core.Box, w io.Writer) (int, error) {
+		k, err := m.Keeper()
+		if err != nil {
+			return 0, err
+		}
+		return k.Land(ctx, box, w)
+	}
 	return []*cli.Command{
-		in("Access", shell.New(f, nil, shell.Run)),
+		in("Create & run", create.New(f, m.Open, m.Creator, create.Run)),
+		in("Access", shell.New(f, start, shell.Run)),
 		in("Inspect", list.New(f, list.Run)),
 		in("Inspect", status.New(f, status.Run)),
 		in("Inspect", agent.New(f, agent.RunApprovals, agent.RunApprove)),
+		in("Lifecycle", lifecycle.NewStart(f, keeper, lifecycle.RunStart)),
+		in("Lifecycle", lifecycle.NewStop(f, keeper, lifecycle.RunStop)),
+		in("Lifecycle", lifecycle.NewDestroy(f, keeper, lifecycle.RunDestroy)),
 		in("Git & sync", git.New(f, git.RunPush, git.RunStatus)),
+		in("Git & sync", land.New(f, landing, land.Run)),
+		in("Advanced", doctor.New(f, m.Tries, doctor.Run)),
+		in("Advanced", relay.New(f, m.Daemon(), start)),
 		newVersion(f),
 		newHelp(f),
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v3"
 
+	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/streams"
 	"github.com/madarco/agentbox/core"
@@ -39,10 +40,15 @@ func bare(t *testing.T) (f *factory.Factory, out, errOut func() string) {
 	}, stdout.String, stderr.String
 }
 
+// idle is a machine that no test here may reach.
+type idle struct{ Machine }
+
+func (idle) Daemon() relay.Daemon { return nil }
+
 func run(t *testing.T, line ...string) (code int, out, errOut string) {
 	t.Helper()
 	f, stdout, stderr := bare(t)
-	code = Run(t.Context(), f, append([]string{"agentbox"}, line...))
+	code = Run(t.Context(), f, idle{}, append([]string{"agentbox"}, line...))
 	return code, stdout(), stderr()
 }
 
@@ -64,7 +70,7 @@ func TestHelpPages(t *testing.T) {
 			walk(sub, append(slices.Clone(path), sub.Name))
 		}
 	}
-	walk(New(f), nil)
+	walk(New(f, idle{}), nil)
 	for _, line := range lines {
 		name := strings.Join(append([]string{"agentbox"}, line...), "-")
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +110,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestEveryCommandHasAGroupAndWords(t *testing.T) {
 	f, _, _ := bare(t)
-	tree := New(f)
+	tree := New(f, idle{})
 	for _, c := range tree.Commands {
 		if !slices.Contains(groups, c.Category) {
 			t.Errorf("%s is in no group of help: %q", c.Name, c.Category)
@@ -119,7 +125,7 @@ func TestEveryCommandHasAGroupAndWords(t *testing.T) {
 
 func TestFlagsAreNotInherited(t *testing.T) {
 	f, _, _ := bare(t)
-	tree := New(f)
+	tree := New(f, idle{})
 	every(tree, func(c *cli.Command) {
 		for _, flag := range c.Flags {
 			local, ok := flag.(cli.LocalFlag)
@@ -147,6 +153,14 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"agent", "approve"}, "error: agentbox agent approve needs one argument\nnext: agentbox agent approve --help\n"},
 		{[]string{"agent", "approvals", "--wait", "soon"}, "error: \"soon\" is no length of time\nnext: write it like 5000 (milliseconds), 30s or 5m\n"},
 		{[]string{"git", "push", "--branch=--force"}, "error: branch name \"--force\": invalid: use letters, digits and . _ / -, starting with a letter or digit, at most 100 bytes\n"},
+		{[]string{"create", "extra", "words"}, "error: agentbox create takes no argument, and \"extra\" is one too many\nnext: agentbox create --help\n"},
+		{[]string{"create", "--name", "a/b"}, "error: box name \"a/b\": invalid: use 1 to 40 lower-case letters, digits and dashes, without a dash at either end\n"},
+		{[]string{"create", "--name", ""}, "error: the name is empty\n"},
+		{[]string{"create", "--name", "hub"}, "error: box name \"hub\": invalid: the name is reserved\n"},
+		{[]string{"create", "--provider", "dockr"}, "error: no provider \"dockr\"\nnext: providers: [docker]\n"},
+		{[]string{"create", "--"}, "error: no command behind --\nnext: agentbox create -- make test\n"},
+		{[]string{"relay", "serve", "--port", "70000"}, "error: port 70000: a port lies between 0 and 65535\n"},
+		{[]string{"relay", "forget"}, "error: which box shall the relay forget?\nnext: agentbox relay forget --help\n"},
 		{[]string{"help", "\x1b[2J"}, "error: no command \"\\u001b[2J\" in agentbox\nnext: agentbox --help\n"},
 		{[]string{"status", "7", "--json"}, `{"error":{"code":2,"message":"no box number 7 in project `},
 	}

@@ -46,7 +46,7 @@ func New(s *streams.Streams, version string, interrupts *interrupt.Watcher) *Sys
 	})
 	sys.Factory = &factory.Factory{
 		Streams: s, Version: version, Now: time.Now, Getwd: os.Getwd, Home: home,
-		Provider: sys.provider,
+		Provider: sys.provider, Relay: sys.startedRelay, RunningRelay: sys.relay,
 	}
 	return sys
 }

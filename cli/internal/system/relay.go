@@ -1,0 +1,99 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/madarco/agentbox/cli/internal/cmd/relay"
+	"github.com/madarco/agentbox/cli/internal/factory"
+	"github.com/madarco/agentbox/cli/internal/fail"
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/client"
+	"github.com/madarco/agentbox/relay/daemon"
+)
+
+// relay is a client of the relay, which need not run.
+func (sys *System) relay() (factory.Relay, error) {
+	home, err := sys.Home()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(home), nil
+}
+
+// startedRelay is a client of a relay that answers.
+func (sys *System) startedRelay(ctx context.Context) (factory.Relay, error) {
+	if _, err := sys.ensure(ctx, false); err != nil {
+		return nil, err
+	}
+	return sys.relay()
+}
+
+func (sys *System) ensure(ctx context.Context, typed bool) (wire.Health, error) {
+	home, err := sys.Home()
+	if err != nil {
+		return wire.Health{}, err
+	}
+	h, err := daemon.Ensure(ctx, daemon.Start{Home: home, Version: sys.Version, Typed: typed})
+	return h, unreachable(ctx, home.RelayLog(), err)
+}
+
+// unreachable gives a relay that does not come up its code.
+func unreachable(ctx context.Context, log string, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return &fail.Error{Err: err, Code: fail.Relay, Next: "look into " + log}
+}
+
+// Daemon is the life of the relay.
+func (sys *System) Daemon() relay.Daemon { return life{sys} }
+
+type life struct{ sys *System }
+
+// Serve implements relay.Daemon. The switch that turns approvals off counts
+// only here and in Start, where the user typed the command.
+func (l life) Serve(ctx context.Context, host string, port int) error {
+	home, err := l.sys.Home()
+	if err != nil {
+		return err
+	}
+	err = daemon.Serve(ctx, daemon.Config{
+		Home: home, Version: l.sys.Version, Host: host, Port: port,
+		ApprovalsOff: os.Getenv("AGENTBOX_PROMPT") == "off",
+		Log:          slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
+	})
+	if errors.Is(err, daemon.ErrRunning) {
+		return &fail.Error{Err: err, Code: fail.Relay, Next: "agentbox relay status"}
+	}
+	return err
+}
+
+func (l life) Start(ctx context.Context) (wire.Health, error) { return l.sys.ensure(ctx, true) }
+
+func (l life) Stop(ctx context.Context) error {
+	home, err := l.sys.Home()
+	if err != nil {
+		return err
+	}
+	return daemon.Stop(ctx, home)
+}
+
+func (l life) Restart(ctx context.Context) (wire.Health, error) {
+	home, err := l.sys.Home()
+	if err != nil {
+		return wire.Health{}, err
+	}
+	h, err := daemon.Restart(ctx, daemon.Start{Home: home, Version: l.sys.Version, Typed: true})
+	return h, unreachable(ctx, home.RelayLog(), err)
+}
+
+func (l life) Status(ctx context.Context) (wire.Health, error) {
+	home, err := l.sys.Home()
+	if err != nil {
+		return wire.Health{}, err
+	}
+	return daemon.Status(ctx, home)
+}

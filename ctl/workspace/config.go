@@ -62,36 +62,7 @@ func repoConfig(repo setup.Repo) string {
 	c.set("fetch", "+refs/agentbox/host/*:refs/remotes/host/*")
 	c.section("remote", "")
 	c.set("pushDefault", name)
-	return c.String()
-}
-
-// SystemConfig is the configuration outside the repositories that leads git to
-// the relay: `remote.origin.url` stays the real address, and what git contacts
-// is the endpoint. It replaces the whole file that /etc/gitconfig includes.
-func SystemConfig(repos []setup.Repo) string {
-	var c config
-	c.WriteString("# Written by agentbox-ctl setup; changes are lost at the next start.\n")
 	c.section("push", "")
 	c.set("autoSetupRemote", "true") // a plain push of a new branch goes through
-	for _, r := range repos {
-		if len(r.Rewrites) > 0 {
-			c.section("url", r.Endpoint)
-			for _, spelling := range r.Rewrites {
-				c.set("insteadOf", spelling)
-			}
-		}
-		// The forwarder authenticates; git must not look for anything.
-		c.section("credential", r.Endpoint)
-		c.set("helper", "")
-		c.section("http", r.Endpoint)
-		c.set("version", "HTTP/1.1")
-		c.set("postBuffer", fmt.Sprint(postBuffer))
-		c.section("safe", "")
-		c.set("directory", string(r.BoxPath))
-	}
 	return c.String()
 }
-
-// postBuffer is the size up to which git sends a pack whole instead of in
-// chunks, which saves a round trip on every usual push.
-const postBuffer = 4 << 20

@@ -1,9 +1,6 @@
 package workspace_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,36 +9,40 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/setup"
 	"github.com/madarco/agentbox/ctl/workspace"
+	"github.com/madarco/agentbox/relay/gitgate"
 )
 
-const endpoint = "http://127.0.0.1:8788/git/0123456789abcdef"
-
-func TestSystemConfigLeadsGitToTheRelay(t *testing.T) {
+// TestConfigurationIsTheUsersByValue: values arrive as they are, whatever is in
+// them, and nothing else of the user's configuration does.
+func TestConfigurationIsTheUsersByValue(t *testing.T) {
 	t.Parallel()
-	text := workspace.SystemConfig([]setup.Repo{{
-		Repo:     core.Repo{BoxPath: core.WorkspacePath},
-		Endpoint: endpoint,
-		Rewrites: []string{"https://example.com/acme/shop.git", "git@example.com:acme/shop.git", `odd "path" \ with	tab`},
-	}})
-	file := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	u := newUser(t)
+	u.write("a", "first\n")
+	u.commit("first")
+	u.remote()
+	const name = "Ada \"the\\first\" \t# ; ünï"
+	u.git("config", "user.name", name)
+	u.git("config", "core.hooksPath", "/anywhere")
+	u.git("config", "filter.x.smudge", "evil")
+	u.git("config", "commit.gpgSign", "true")
+	b, _ := u.box(gitgate.CaptureOptions{})
 	want := map[string]string{
-		"url." + endpoint + ".insteadof":     "https://example.com/acme/shop.git\ngit@example.com:acme/shop.git\n" + `odd "path" \ with	tab`,
-		"credential." + endpoint + ".helper": "",
-		"http." + endpoint + ".version":      "HTTP/1.1",
-		"http." + endpoint + ".postbuffer":   "4194304",
-		"push.autosetupremote":               "true",
-		"safe.directory":                     "/workspace",
+		"user.name":            name,
+		"user.email":           "ada@example.com",
+		"remote.origin.url":    strings.TrimSpace(u.git("remote", "get-url", "origin")),
+		"remote.origin.fetch":  "+refs/heads/*:refs/remotes/origin/*\n+refs/agentbox/host/*:refs/remotes/host/*",
+		"remote.pushdefault":   "origin",
+		"branch.main.remote":   "origin",
+		"branch.main.merge":    "refs/heads/main",
+		"push.autosetupremote": "true",
+		"commit.gpgsign":       "false",
+		"core.hookspath":       "",
+		"filter.x.smudge":      "",
 	}
 	got := map[string]string{}
 	for key := range want {
-		out, err := exec.CommandContext(t.Context(), "git", "config", "--file", file, "--get-all", key).Output()
-		if err != nil {
-			t.Errorf("%s: %v", key, err)
-		}
-		got[key] = strings.TrimSuffix(string(out), "\n")
+		out, _ := b.try(b.dir, "config", "--get-all", key)
+		got[key] = strings.TrimSuffix(out, "\n")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -53,8 +53,11 @@ func (h *Host) Gate(ctx context.Context, box core.Box, repo core.Repo) (relay.Ga
 		return nil, fmt.Errorf("open a gate of box %s: %w: id or repository key", core.Untrusted(box.ID).Quote(), core.ErrInvalid)
 	}
 	g := &gate{h: h, box: box, repo: repo, dir: h.home.Gate(box.ID, repo.Key)}
-	first := false
+	var first bool
 	g.mu, first = h.gateLock(g.dir)
+	if _, err := os.Stat(g.dir); err == nil && !first {
+		return g, nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, err := os.Stat(g.dir); errors.Is(err, os.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/relay/packscan"
 	"github.com/madarco/agentbox/relay/treecheck"
 )
@@ -32,9 +33,10 @@ type Host struct {
 	pack packscan.Limits
 	tree treecheck.Limits
 
-	mu      sync.Mutex
-	gates   map[string]*sync.Mutex
-	fetches flights
+	mu       sync.Mutex
+	gates    map[string]*sync.Mutex
+	fetches  flights
+	findings memory
 }
 
 // New finds git. The error wraps ErrNoGit when there is none.
@@ -97,6 +99,31 @@ func (h *Host) gateLock(dir string) (mu *sync.Mutex, first bool) {
 		h.gates[dir] = mu
 	}
 	return mu, first
+}
+
+// memory keeps the findings of the latest commits.
+type memory struct {
+	mu  sync.Mutex
+	all map[string][]policy.Finding
+}
+
+// memorySize bounds a memory; the findings of one commit are bounded too.
+const memorySize = 1000
+
+func (m *memory) get(key string) ([]policy.Finding, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, ok := m.all[key]
+	return found, ok
+}
+
+func (m *memory) put(key string, found []policy.Finding) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil || len(m.all) >= memorySize {
+		m.all = map[string][]policy.Finding{} // all can be found out again
+	}
+	m.all[key] = found
 }
 
 // ours is a command in a repository that only we write.

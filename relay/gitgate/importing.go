@@ -158,9 +158,23 @@ func (g *gate) trusted(ctx context.Context) ([]core.ObjectID, error) {
 	return commits(append(refs, own...)), nil
 }
 
-// inspect runs the tree check over all commits that tip adds to the trusted
-// ones: a tree that is clean at the tip may be a trap one commit earlier.
+// inspect is the tree check of a commit, remembered from its import on: what
+// is trusted only grows, so an earlier answer never says less.
 func (g *gate) inspect(ctx context.Context, tip core.ObjectID) ([]policy.Finding, error) {
+	key := g.dir + "\x00" + string(tip)
+	if found, ok := g.h.findings.get(key); ok {
+		return found, nil
+	}
+	found, err := g.inspectNow(ctx, tip)
+	if err == nil {
+		g.h.findings.put(key, found)
+	}
+	return found, err
+}
+
+// inspectNow runs the tree check over all commits that tip adds to the trusted
+// ones: a tree that is clean at the tip may be a trap one commit earlier.
+func (g *gate) inspectNow(ctx context.Context, tip core.ObjectID) ([]policy.Finding, error) {
 	trusted, err := g.trusted(ctx)
 	if err != nil {
 		return nil, err

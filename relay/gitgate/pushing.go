@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -69,7 +70,11 @@ func (g *gate) onRemote(ctx context.Context, dir, address string, args ...string
 	if err != nil {
 		return command{}, err
 	}
-	settings := [][2]string{{"core.sshCommand", "ssh -o BatchMode=yes"}}
+	var settings [][2]string
+	if os.Getenv("GIT_SSH") == "" {
+		// There is nobody at a terminal; a setting of the user's replaces it.
+		settings = append(settings, [2]string{"core.sshCommand", "ssh -o BatchMode=yes"})
+	}
 	for key, value := range pairs(out) {
 		if proxy, ok := between(key, "remote."+string(g.repo.Remote)+".", ""); ok && strings.HasPrefix(proxy, "proxy") {
 			settings = append(settings, [2]string{"remote." + remoteName + "." + proxy, value})
@@ -84,7 +89,7 @@ func (g *gate) onRemote(ctx context.Context, dir, address string, args ...string
 	for i, s := range settings {
 		cmd.env = append(cmd.env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
 	}
-	cmd.deadline = transfer
+	cmd.deadline = network
 	return cmd, nil
 }
 

@@ -58,6 +58,7 @@ const (
 	quick    = 30 * time.Second
 	capture  = 2 * time.Minute
 	transfer = 10 * time.Minute
+	network  = time.Hour // the user's line may be slow, and the caller gives up earlier
 )
 
 // command describes one git process.

@@ -59,14 +59,8 @@ type identify func(*http.Request) (store.Registration, error)
 
 func (s *Server) boxRouter(who identify) chi.Router {
 	m := chi.NewRouter()
-	m.Use(refuseBrowsers, literalPaths)
-	m.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/admin" || strings.HasPrefix(r.URL.Path, "/admin/") {
-			writeError(w, http.StatusForbidden, "a box has no way to the operator's routes", "")
-			return
-		}
-		writeError(w, http.StatusNotFound, "not found", "")
-	})
+	m.Use(refuseBrowsers, refuseAdmin, literalPaths)
+	m.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeError(w, http.StatusNotFound, "not found", "") })
 	m.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusMethodNotAllowed, "method not allowed", "")
 	})
@@ -100,6 +94,18 @@ func refuseBrowsers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 			writeError(w, http.StatusForbidden, "requests of web pages are not served", "")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuseAdmin says no where the operator's socket has its routes: there are
+// none here, and whoever looks for them should read why.
+func refuseAdmin(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/admin" || strings.HasPrefix(r.URL.Path, "/admin/") {
+			writeError(w, http.StatusForbidden, "a box has no way to the operator's routes", "")
 			return
 		}
 		next.ServeHTTP(w, r)

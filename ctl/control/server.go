@@ -86,7 +86,7 @@ func serveOne(ctx context.Context, conn net.Conn, handle Handler) {
 	}
 	conn.SetReadDeadline(time.Time{})
 	go func() { // ends with the connection, at the latest when serveOne closes it
-		io.Copy(io.Discard, conn)
+		_, _ = io.Copy(io.Discard, conn)
 		cancel()
 	}()
 	data, err := handle(ctx, req)
@@ -95,5 +95,5 @@ func serveOne(ctx context.Context, conn net.Conn, handle Handler) {
 
 func reply(conn net.Conn, a answer) {
 	conn.SetWriteDeadline(time.Now().Add(requestTime))
-	json.NewEncoder(conn).Encode(a)
+	_ = json.NewEncoder(conn).Encode(a) // the caller may be gone
 }

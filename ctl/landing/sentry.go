@@ -109,8 +109,7 @@ func (s *sentry) matters(path string) bool {
 	return false
 }
 
-func (s *sentry) close() error {
-	err := s.watcher.Close()
+func (s *sentry) close() {
+	_ = s.watcher.Close() // nothing is left to do about it
 	<-s.done
-	return err
 }

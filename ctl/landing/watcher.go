@@ -32,7 +32,7 @@ type effects struct {
 	hints <-chan struct{}
 	look  func() map[core.BranchName]found
 	push  func(context.Context, []update) (map[core.BranchName]string, error)
-	close func() error
+	close func()
 }
 
 // request asks for a landing now; the answer comes when it was tried.
@@ -50,7 +50,7 @@ func NewWatcher(repo Repo, logger *log.Logger) *Watcher {
 	gitDir := filepath.Join(string(repo.Path), ".git")
 	act := effects{
 		push:  func(ctx context.Context, u []update) (map[core.BranchName]string, error) { return push(ctx, repo, u) },
-		close: func() error { return nil },
+		close: func() {},
 	}
 	arm := func() error { return nil }
 	if s, err := newSentry(gitDir, repo.Branches); err != nil {

@@ -73,7 +73,7 @@ func (o *outside) effects(t *testing.T) effects {
 			}
 			return nil, fail
 		},
-		close: func() error { return nil },
+		close: func() {},
 	}
 }
 

@@ -141,7 +141,8 @@ func (c *Client) await(ctx context.Context, answer []byte) (wire.Envelope, error
 	}
 	c.notice("waiting for an answer on the host: agentbox agent approvals")
 	for {
-		if err := pause(ctx, pollTime+mathrand.N(pollSpread)); err != nil {
+		spread := mathrand.N(pollSpread) //nolint:gosec // guards nothing
+		if err := pause(ctx, pollTime+spread); err != nil {
 			return wire.Envelope{}, err
 		}
 		status, answer, err := c.send(ctx, http.MethodGet, "/rpc/status/"+parked.PromptID, nil)

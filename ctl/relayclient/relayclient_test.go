@@ -56,13 +56,13 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{"Location": {"http://evil/"}}, Body: io.NopCloser(strings.NewReader(a.body))}, nil
 }
 
-func call(t *testing.T, answers ...answer) (got wire.Envelope, err error, s *script, notices []string) {
+func call(t *testing.T, answers ...answer) (got wire.Envelope, s *script, notices []string, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		s = &script{t: t, answers: answers}
 		c := &Client{base: "http://relay/p", token: "tok", transport: s, notice: func(text string) { notices = append(notices, text) }}
 		got, err = c.Call(t.Context(), "git.push", wire.GitParams{Path: "/workspace"})
 	})
-	return got, err, s, notices
+	return got, s, notices, err
 }
 
 var broken = answer{err: errors.New("connection reset")}
@@ -80,7 +80,7 @@ func TestCallReadsTheEnvelopeWhateverTheStatus(t *testing.T) {
 		"parked, no name":  {answer{status: 202, body: `{}`}, wire.Envelope{ExitCode: 1, Stderr: "relay: the request is parked, but under no name\n"}},
 		"parked by a path": {answer{status: 202, body: `{"promptId":"../admin"}`}, wire.Envelope{ExitCode: 1, Stderr: "relay: the request is parked, but under no name\n"}},
 	} {
-		got, err, s, _ := call(t, c.answer)
+		got, s, _, err := call(t, c.answer)
 		if err != nil || got != c.want || len(s.seen) != 1 {
 			t.Errorf("%s: %+v, %v after %q; want %+v", name, got, err, s.seen, c.want)
 		}
@@ -88,14 +88,14 @@ func TestCallReadsTheEnvelopeWhateverTheStatus(t *testing.T) {
 }
 
 func TestARetryCarriesTheSameRequestID(t *testing.T) {
-	got, err, s, _ := call(t, broken, answer{status: 502, body: "forwarder"}, answer{status: 503}, answer{status: 200, body: `{"exitCode":0,"stdout":"once"}`})
+	got, s, _, err := call(t, broken, answer{status: 502, body: "forwarder"}, answer{status: 503}, answer{status: 200, body: `{"exitCode":0,"stdout":"once"}`})
 	if err != nil || got.Stdout != "once" || len(s.seen) != 4 || len(s.ids) != 1 {
 		t.Errorf("%+v, %v after %q with ids %v", got, err, s.seen, s.ids)
 	}
 }
 
 func TestADeadRelayIsGivenUp(t *testing.T) {
-	_, err, s, _ := call(t, broken)
+	_, s, _, err := call(t, broken)
 	if !errors.Is(err, ErrUnreachable) || len(s.seen) != 1+len(retries) {
 		t.Errorf("%v after %d requests", err, len(s.seen))
 	}
@@ -103,7 +103,7 @@ func TestADeadRelayIsGivenUp(t *testing.T) {
 
 func TestAParkedRequestIsPolledUntilItIsDone(t *testing.T) {
 	pending := answer{status: 200, body: `{"status":"pending"}`}
-	got, err, s, notices := call(t, answer{status: 202, body: `{"promptId":"p_1"}`}, pending, broken, answer{status: 502}, pending,
+	got, s, notices, err := call(t, answer{status: 202, body: `{"promptId":"p_1"}`}, pending, broken, answer{status: 502}, pending,
 		answer{status: 200, body: `{"status":"done","result":{"exitCode":10,"stderr":"denied by user"}}`})
 	if err != nil || got.ExitCode != 10 || got.Stderr != "denied by user" {
 		t.Errorf("%+v, %v", got, err)
@@ -114,7 +114,7 @@ func TestAParkedRequestIsPolledUntilItIsDone(t *testing.T) {
 }
 
 func TestAForgottenPromptEndsTheWait(t *testing.T) {
-	got, err, _, _ := call(t, answer{status: 202, body: `{"promptId":"p"}`}, answer{status: 404, body: `{"error":"unknown prompt"}`})
+	got, _, _, err := call(t, answer{status: 202, body: `{"promptId":"p"}`}, answer{status: 404, body: `{"error":"unknown prompt"}`})
 	if err != nil || got.ExitCode != 1 || !strings.Contains(got.Stderr, "unknown prompt") {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -78,7 +78,7 @@ func printLanding(w io.Writer, states []landing.State) {
 	for _, st := range states {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", st.Path, st.Branch, st.Phase, cmp.Or(st.Tip.Short(), "-"), cmp.Or(st.Problem, "-"))
 	}
-	table.Flush()
+	_ = table.Flush() // as the Fprints before it
 }
 
 func runLand(ctx context.Context, args []string, s streams) int {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestLifeOfABox(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, endpoint(t))
 	req := draft(t)
 	box := create(t, p, req)
@@ -105,6 +106,7 @@ func garbage(_ context.Context, w io.Writer) error {
 }
 
 func TestExecMovesStreamsAndCodes(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, endpoint(t))
 	box := create(t, p, draft(t))
 
@@ -133,6 +135,7 @@ func TestExecMovesStreamsAndCodes(t *testing.T) {
 }
 
 func TestExecWithTerminalFollowsItsSize(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, endpoint(t))
 	box := create(t, p, draft(t))
 	keys, typed := io.Pipe()
@@ -198,6 +201,7 @@ func (w *watch) until(t *testing.T, want string) {
 }
 
 func TestCancelledExecReturns(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, endpoint(t))
 	box := create(t, p, draft(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,6 +219,7 @@ func TestCancelledExecReturns(t *testing.T) {
 }
 
 func TestExecReportsABrokenInput(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, endpoint(t))
 	box := create(t, p, draft(t))
 	broken := errors.New("the disk is on fire")

@@ -125,6 +125,7 @@ func callsOfACreate(t *testing.T, at engine.Endpoint) int64 {
 }
 
 func TestCreateThatFailsAnywhereLeavesNothing(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	calls := callsOfACreate(t, at)
 	if calls < 5 {
@@ -154,6 +155,7 @@ func TestCreateThatFailsAnywhereLeavesNothing(t *testing.T) {
 }
 
 func TestCreateThatIsCancelledAnywhereLeavesNothing(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	for number := range callsOfACreate(t, at) {
 		t.Run(fmt.Sprintf("call %d", number+1), func(t *testing.T) {
@@ -177,6 +179,7 @@ func TestCreateThatIsCancelledAnywhereLeavesNothing(t *testing.T) {
 }
 
 func TestCreateWhoseSetupFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	p := newProvider(t, at)
 	broken := errors.New("the seed is damaged")
@@ -204,6 +207,7 @@ func TestCreateWhoseSetupFailsLeavesNothing(t *testing.T) {
 }
 
 func TestNameThatIsTakenHarmsNobody(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	p := newProvider(t, at)
 	first := create(t, p, draft(t))
@@ -235,6 +239,7 @@ func TestNameThatIsTakenHarmsNobody(t *testing.T) {
 }
 
 func TestUnreachableEngine(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, engine.Endpoint{Host: "unix://" + filepath.Join(t.TempDir(), "none.sock")})
 	box := core.Box{ID: core.NewBoxID(), Name: "none"}
 	if _, err := p.Create(t.Context(), draft(t)); !errors.Is(err, provider.ErrUnavailable) {

@@ -52,30 +52,19 @@ func (p *Provider) ensureImage(ctx context.Context, arch string) (Image, error) 
 		return Image{}, err
 	}
 	defer unlock()
-	old, ok, err := p.present(ctx, w)
-	if ok || err != nil {
-		return old, err
+	if image, ok, err := p.present(ctx, w); ok || err != nil {
+		return image, err
 	}
+	// The image that had the name before stays: another agentbox may be about
+	// to make a box from it, and it shares all large layers with the new one.
 	if err := p.make(ctx, w); err != nil {
 		return Image{}, fmt.Errorf("%w: %w", provider.ErrNoImage, err)
 	}
-	p.dropUnused(ctx, old.ID)
 	image, ok, err := p.present(ctx, w)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %s was made, but has other labels than it should", provider.ErrNoImage, w.ref)
 	}
 	return image, err
-}
-
-// dropUnused removes an image that has lost its name to a newer one. One that
-// has another name stays, and one that boxes use the engine refuses to remove.
-func (p *Provider) dropUnused(ctx context.Context, id string) {
-	if id == "" {
-		return
-	}
-	if old, err := p.engine.Image(ctx, id); err == nil && len(old.Tags) == 0 {
-		p.engine.RemoveImage(ctx, id) //nolint:errcheck // a leftover costs only space
-	}
 }
 
 // wanted is the image that this version needs. Without an agentbox-ctl to put

@@ -49,7 +49,8 @@ func endpoint(t testing.TB) engine.Endpoint {
 }
 
 // compile builds a Go program for boxes of this machine's architecture, with
-// the flags that make it the same bytes everywhere.
+// the flags of scripts/build, so that agentbox-ctl is the same bytes and the
+// box image the same image.
 func compile(pkg string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "program-")
 	if err != nil {
@@ -57,7 +58,7 @@ func compile(pkg string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "program")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", out, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w ", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
@@ -66,7 +67,7 @@ func compile(pkg string) ([]byte, error) {
 }
 
 var (
-	ctl   = sync.OnceValues(func() ([]byte, error) { return compile("./testdata/ctl") })
+	ctl   = sync.OnceValues(func() ([]byte, error) { return compile("github.com/madarco/agentbox/ctl/cmd/agentbox-ctl") })
 	probe = sync.OnceValues(func() ([]byte, error) { return compile("./testdata/probe") })
 )
 
@@ -79,12 +80,11 @@ func options(t testing.TB, at engine.Endpoint) sandboxdocker.Options {
 	}
 	t.Cleanup(func() { e.Close() })
 	return sandboxdocker.Options{
-		Engine:     e,
-		Ctl:        func(string) ([]byte, error) { return ctl() },
-		ImageLock:  filepath.Join(os.TempDir(), "agentbox-test", "image.lock"),
-		Progress:   func(line string) { t.Log(line) },
-		Repository: "agentbox-test/box",
-		Version:    "(devel)",
+		Engine:    e,
+		Ctl:       func(string) ([]byte, error) { return ctl() },
+		ImageLock: filepath.Join(os.TempDir(), "agentbox-test", "image.lock"),
+		Progress:  func(line string) { t.Log(line) },
+		Version:   "(devel)",
 	}
 }
 

@@ -46,6 +46,7 @@ func inspect(t *testing.T, at engine.Endpoint, box core.Box) (container.InspectR
 }
 
 func TestBoxIsSealed(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	p := newProvider(t, at)
 	box := create(t, p, draft(t))
@@ -108,6 +109,7 @@ func TestBoxIsSealed(t *testing.T) {
 }
 
 func TestBoxCannot(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, endpoint(t))
 	box := create(t, p, draft(t))
 	program, err := probe()
@@ -140,6 +142,7 @@ func TestBoxCannot(t *testing.T) {
 
 // The probe must be able to fail, or its silence would prove nothing.
 func TestProbeSeesAnOpenBox(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	p := newProvider(t, at)
 	image, err := p.EnsureImage(t.Context())
@@ -181,6 +184,7 @@ func TestProbeSeesAnOpenBox(t *testing.T) {
 }
 
 func TestTwoBoxesShareNoNetwork(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	p := newProvider(t, at)
 	one, two := create(t, p, draft(t)), create(t, p, draft(t))
@@ -222,6 +226,7 @@ while True: s.accept()`
 }
 
 func TestLimitsReachTheBox(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	p := newProvider(t, at)
 	req := draft(t)
@@ -253,6 +258,7 @@ print(len(children) < 64)`
 }
 
 func TestMissingImage(t *testing.T) {
+	t.Parallel()
 	at := endpoint(t)
 	req := draft(t)
 	req.Image = "agentbox-test/none:none"

@@ -18,7 +18,6 @@ import (
 // Image is an image that the engine has.
 type Image struct {
 	ID     string
-	Tags   []string
 	Labels map[string]string
 }
 
@@ -28,7 +27,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, e.failed("look up image "+ref, err)
 	}
-	image := Image{ID: got.ID, Tags: got.RepoTags}
+	image := Image{ID: got.ID}
 	if got.Config != nil {
 		image.Labels = got.Config.Labels
 	}

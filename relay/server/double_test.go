@@ -48,6 +48,8 @@ type fakeGate struct {
 	// result.
 	onPush func(context.Context, relay.PushRequest) (relay.PushResult, error)
 	landed wire.Landing
+	// pid is the child that a push says it has, this process if 0.
+	pid int
 }
 
 func (g *fakeGate) Gate(context.Context, core.Box, core.Repo) (relay.Gate, error) { return g, nil }
@@ -85,7 +87,11 @@ func (g *fakeGate) Land(_ context.Context, b core.BranchName, tip core.ObjectID,
 }
 
 func (g *fakeGate) Push(ctx context.Context, req relay.PushRequest, started func(int) error) (relay.PushResult, error) {
-	if err := started(os.Getpid()); err != nil {
+	pid := g.pid
+	if pid == 0 {
+		pid = os.Getpid()
+	}
+	if err := started(pid); err != nil {
 		return relay.PushResult{}, err
 	}
 	g.mu.Lock()

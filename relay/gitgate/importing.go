@@ -259,7 +259,7 @@ func oneContent(r *bufio.Reader, check *treecheck.Check) error {
 		return fmt.Errorf("%w: git's answer", treecheck.ErrMalformed)
 	}
 	size, err := strconv.ParseInt(f[2], 10, 64)
-	if err != nil {
+	if err != nil || size < 0 {
 		return fmt.Errorf("%w: git's answer", treecheck.ErrMalformed)
 	}
 	if size > maxContent {

@@ -136,7 +136,7 @@ type box struct {
 }
 
 func (w *world) list(ctx context.Context) ([]box, error) {
-	out, err := w.agentbox(ctx, "list", "--json")
+	out, err := w.agentbox(ctx, "list", "--all", "--json")
 	if err != nil {
 		return nil, err
 	}

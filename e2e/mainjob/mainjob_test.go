@@ -20,7 +20,7 @@ func TestMainJob(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.project, "src/app.txt"), "one\ntwo, not committed\n")
 	w.write(filepath.Join(w.project, "notes/idea.txt"), "untracked\n")
-	w.ok("create", "--name", "web")
+	w.ok("create", "--name", w.box)
 
 	t.Run("the box has the project, its dirty state and no credential", func(t *testing.T) { dirtyState(t, w) })
 	t.Run("commits land in the user's repository", func(t *testing.T) { landing(t, w) })
@@ -36,20 +36,20 @@ func TestMainJob(t *testing.T) {
 
 func dirtyState(t *testing.T, w *world) {
 	for _, c := range []struct{ script, want string }{
-		{"git symbolic-ref --short HEAD", "agentbox/web"},
+		{"git symbolic-ref --short HEAD", w.branch},
 		{"git config remote.origin.url", w.url},
 		{"git rev-parse HEAD", w.git("rev-parse", "HEAD")},
 		{"git status --porcelain=v2 -uall", w.git("status", "--porcelain=v2", "-uall")},
 		{"cat src/app.txt", "one\ntwo, not committed"},
 		{"id -u", "1000"},
 	} {
-		if got := w.inBoxOK("web", c.script); got != c.want {
+		if got := w.inBoxOK(c.script); got != c.want {
 			t.Errorf("%s = %q; want %q", c.script, got, c.want)
 		}
 	}
 	// The password must be in no file, environment or command line of the box.
-	found := w.inBox("web", "sudo grep -rlF "+remotePassword+" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev 2>/dev/null; "+
-		"sudo grep -lF "+remotePassword+" /proc/[0-9]*/environ 2>/dev/null")
+	found := w.inBox("sudo grep -rlF " + remotePassword + " / --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev 2>/dev/null; " +
+		"sudo grep -lF " + remotePassword + " /proc/[0-9]*/environ 2>/dev/null")
 	if strings.TrimSpace(found.out) != "" {
 		t.Errorf("the user's password is in the box: %s", found.out)
 	}
@@ -59,18 +59,18 @@ func landing(t *testing.T, w *world) {
 	const rounds = 20
 	var delays []time.Duration
 	for i := range rounds {
-		out := w.inBoxOK("web", fmt.Sprintf("echo %d >> log.txt && git add log.txt && git commit -qm 'log %d' && date +%%s%%N && git rev-parse HEAD", i, i))
+		out := w.inBoxOK(fmt.Sprintf("echo %d >> log.txt && git add log.txt && git commit -qm 'log %d' && date +%%s%%N && git rev-parse HEAD", i, i))
 		stamp, oid, ok := strings.Cut(out, "\n")
 		nanos, err := strconv.ParseInt(stamp, 10, 64)
 		if !ok || err != nil {
 			t.Fatalf("the box printed %q: %v", out, err)
 		}
-		w.landed("agentbox/web", oid)
-		delays = append(delays, landedAt(t, w, "agentbox/web").Sub(time.Unix(0, nanos)))
+		w.landed(w.branch, oid)
+		delays = append(delays, landedAt(t, w, w.branch).Sub(time.Unix(0, nanos)))
 	}
 	slices.Sort(delays)
 	t.Logf("commit to landed, %d rounds: median %v, longest %v", rounds, delays[rounds/2].Round(time.Millisecond), delays[rounds-1].Round(time.Millisecond))
-	if got := w.git("log", "--format=%s", "-1", "agentbox/web"); got != "log 19" {
+	if got := w.git("log", "--format=%s", "-1", w.branch); got != "log 19" {
 		t.Errorf("the user's branch ends in %q", got)
 	}
 	if got := w.git("symbolic-ref", "--short", "HEAD"); got != "main" {
@@ -88,16 +88,16 @@ func landedAt(t *testing.T, w *world, branch string) time.Time {
 }
 
 func ownPush(t *testing.T, w *world) {
-	w.inBoxOK("web", "git push -u origin HEAD")
-	oid := w.inBoxOK("web", "git rev-parse HEAD")
-	if got := w.remoteHas("agentbox/web"); got != oid {
+	w.inBoxOK("git push -u origin HEAD")
+	oid := w.inBoxOK("git rev-parse HEAD")
+	if got := w.remoteHas(w.branch); got != oid {
 		t.Errorf("the remote has %q; want %q", got, oid)
 	}
-	if got := w.git("rev-parse", "origin/agentbox/web"); got != oid {
-		t.Errorf("the user's origin/agentbox/web is %q; want %q", got, oid)
+	if got := w.git("rev-parse", "origin/"+w.branch); got != oid {
+		t.Errorf("the user's remote-tracking branch is %q; want %q", got, oid)
 	}
-	w.inBoxOK("web", "mkdir -p /tmp/elsewhere && cd /tmp/elsewhere && echo more >> /workspace/log.txt && git -C /workspace commit -qam more && git -C /workspace push")
-	if got, want := w.remoteHas("agentbox/web"), w.inBoxOK("web", "git rev-parse HEAD"); got != want {
+	w.inBoxOK("mkdir -p /tmp/elsewhere && cd /tmp/elsewhere && echo more >> /workspace/log.txt && git -C /workspace commit -qam more && git -C /workspace push")
+	if got, want := w.remoteHas(w.branch), w.inBoxOK("git rev-parse HEAD"); got != want {
 		t.Errorf("after git -C … push the remote has %q; want %q", got, want)
 	}
 }
@@ -117,7 +117,7 @@ type approval struct {
 func waiting(t *testing.T, w *world) approval {
 	t.Helper()
 	var list []approval
-	out := w.ok("agent", "approvals", "web", "--json", "--wait", "30s").out
+	out := w.ok("agent", "approvals", w.box, "--json", "--wait", "30s").out
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 {
 		t.Fatalf("agent approvals printed %s (%v); want one approval", out, err)
 	}
@@ -125,13 +125,13 @@ func waiting(t *testing.T, w *world) approval {
 }
 
 func parkedPush(t *testing.T, w *world) {
-	old, tip := w.remoteHas("main"), w.inBoxOK("web", "git rev-parse HEAD")
+	old, tip := w.remoteHas("main"), w.inBoxOK("git rev-parse HEAD")
 	push := func() <-chan result {
 		done := make(chan result, 1)
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
-			done <- w.runContext(ctx, nil, "shell", "web", "--", "git", "-C", "/workspace", "push", "origin", "HEAD:main")
+			done <- w.runContext(ctx, nil, "shell", w.box, "--", "git", "-C", "/workspace", "push", "origin", "HEAD:main")
 		}()
 		return done
 	}
@@ -191,18 +191,18 @@ func fetchAndPull(t *testing.T, w *world) {
 	w.must(exec.Command("git", "-C", other, "-c", "user.name=C", "-c", "user.email=c@example.test", "commit", "-qm", "from a colleague"))
 	w.must(exec.Command("git", "-C", other, "push", "-q", "origin", "HEAD:main"))
 	tip := w.remoteHas("main")
-	w.inBoxOK("web", "git fetch")
-	if got := w.inBoxOK("web", "git rev-parse origin/main"); got != tip {
+	w.inBoxOK("git fetch")
+	if got := w.inBoxOK("git rev-parse origin/main"); got != tip {
 		t.Errorf("after fetch origin/main is %s; want %s", got, tip)
 	}
-	w.inBoxOK("web", "git stash -q -u && git pull -q --rebase origin main && git stash pop -q")
-	if got := w.inBoxOK("web", "cat colleague.txt"); got != "hello" {
+	w.inBoxOK("git stash -q -u && git pull -q --rebase origin main && git stash pop -q")
+	if got := w.inBoxOK("cat colleague.txt"); got != "hello" {
 		t.Errorf("pull brought %q", got)
 	}
-	if got := w.inBoxOK("web", "git rev-parse refs/remotes/host/main"); got != w.git("rev-parse", "main") {
+	if got := w.inBoxOK("git rev-parse refs/remotes/host/main"); got != w.git("rev-parse", "main") {
 		t.Errorf("host/main is %s; want the user's main", got)
 	}
-	for _, line := range strings.Split(w.inBoxOK("web", "git for-each-ref --format='%(refname)'"), "\n") {
+	for _, line := range strings.Split(w.inBoxOK("git for-each-ref --format='%(refname)'"), "\n") {
 		if strings.Contains(line, "stash") && line != "refs/stash" {
 			t.Errorf("the box sees %s", line)
 		}
@@ -210,24 +210,24 @@ func fetchAndPull(t *testing.T, w *world) {
 }
 
 func forceWithLease(t *testing.T, w *world) {
-	w.inBoxOK("web", "git push -q --force-with-lease")
-	w.inBoxOK("web", "git commit -q --amend -m 'log, reworded' && git push -q --force-with-lease")
-	tip := w.inBoxOK("web", "git rev-parse HEAD")
-	if got := w.remoteHas("agentbox/web"); got != tip {
+	w.inBoxOK("git push -q --force-with-lease")
+	w.inBoxOK("git commit -q --amend -m 'log, reworded' && git push -q --force-with-lease")
+	tip := w.inBoxOK("git rev-parse HEAD")
+	if got := w.remoteHas(w.branch); got != tip {
 		t.Errorf("the remote has %s; want %s", got, tip)
 	}
-	w.landed("agentbox/web", tip)
+	w.landed(w.branch, tip)
 }
 
 func refused(t *testing.T, w *world) {
 	before := w.must(exec.Command("git", "-C", w.remote.Path(remoteRepo), "for-each-ref"))
 	for _, c := range []struct{ push, reason string }{
 		{"--delete origin main", "delete"},
-		{"--delete origin agentbox/web", "delete"},
+		{"--delete origin " + w.branch, "delete"},
 		{"--mirror origin", "a box may"},
 		{"origin HEAD:refs/notes/x", "branches and tags only"},
 	} {
-		r := w.inBox("web", "git push "+c.push)
+		r := w.inBox("git push " + c.push)
 		if r.code == 0 || !strings.Contains(r.out+r.err, c.reason) {
 			t.Errorf("git push %s: exit %d, said:\n%s%s", c.push, r.code, r.out, r.err)
 		}
@@ -236,7 +236,7 @@ func refused(t *testing.T, w *world) {
 		t.Errorf("the remote changed:\n%s\nwas:\n%s", after, before)
 	}
 	for _, path := range []string{"/admin/registry", "/admin/prompts/answer", "/healthz"} {
-		code := w.inBoxOK("web", "curl -s -o /dev/null -w '%{http_code}' --unix-socket /run/agentbox/relay/relay.sock http://relay"+path)
+		code := w.inBoxOK("curl -s -o /dev/null -w '%{http_code}' --unix-socket /run/agentbox/relay/relay.sock http://relay" + path)
 		if want := map[bool]string{true: "403", false: "200"}[strings.HasPrefix(path, "/admin")]; code != want {
 			t.Errorf("a box that asks for %s gets %s; want %s", path, code, want)
 		}
@@ -255,42 +255,42 @@ func otherClient(t *testing.T, w *world) {
 	defer file.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if r := w.runContext(ctx, file, "shell", "web", "--", "sh", "-c", "cat > /tmp/gogitclient && chmod +x /tmp/gogitclient"); r.code != 0 {
+	if r := w.runContext(ctx, file, "shell", w.box, "--", "sh", "-c", "cat > /tmp/gogitclient && chmod +x /tmp/gogitclient"); r.code != 0 {
 		t.Fatalf("bring the client into the box: %s", r.err)
 	}
-	oid := w.inBoxOK("web", "/tmp/gogitclient $(git remote get-url origin) agentbox/web")
-	if got := w.remoteHas("agentbox/web"); got != oid {
+	oid := w.inBoxOK("/tmp/gogitclient $(git remote get-url origin) " + w.branch)
+	if got := w.remoteHas(w.branch); got != oid {
 		t.Errorf("the remote has %s; want %s", got, oid)
 	}
-	w.inBoxOK("web", "git stash -q -u && git pull -q --ff-only origin agentbox/web && git stash pop -q")
+	w.inBoxOK("git stash -q -u && git pull -q --ff-only origin " + w.branch + " && git stash pop -q")
 }
 
 func stopAndStart(t *testing.T, w *world) {
-	status := w.inBoxOK("web", "git status --porcelain=v2 -uall")
-	w.inBoxOK("web", "git commit -q --allow-empty -m 'before the stop'")
-	tip := w.inBoxOK("web", "git rev-parse HEAD")
-	w.ok("stop", "web")
-	w.landed("agentbox/web", tip)
-	w.ok("start", "web")
-	if got := w.inBoxOK("web", "git rev-parse HEAD"); got != tip {
+	status := w.inBoxOK("git status --porcelain=v2 -uall")
+	w.inBoxOK("git commit -q --allow-empty -m 'before the stop'")
+	tip := w.inBoxOK("git rev-parse HEAD")
+	w.ok("stop", w.box)
+	w.landed(w.branch, tip)
+	w.ok("start", w.box)
+	if got := w.inBoxOK("git rev-parse HEAD"); got != tip {
 		t.Errorf("after start HEAD is %s; want %s", got, tip)
 	}
-	if got := w.inBoxOK("web", "git status --porcelain=v2 -uall"); got != status {
+	if got := w.inBoxOK("git status --porcelain=v2 -uall"); got != status {
 		t.Errorf("after start the status is %q; want %q", got, status)
 	}
-	w.inBoxOK("web", "git commit -q --allow-empty -m 'after the start' && git push -q")
-	w.landed("agentbox/web", w.inBoxOK("web", "git rev-parse HEAD"))
+	w.inBoxOK("git commit -q --allow-empty -m 'after the start' && git push -q")
+	w.landed(w.branch, w.inBoxOK("git rev-parse HEAD"))
 }
 
 func destroy(t *testing.T, w *world) {
-	tip := w.inBoxOK("web", "git rev-parse HEAD")
+	tip := w.inBoxOK("git rev-parse HEAD")
 	var boxes []struct{ ID, Container, Network string }
 	if err := json.Unmarshal([]byte(w.ok("list", "--json").out), &boxes); err != nil || len(boxes) != 1 {
 		t.Fatalf("list: %v, %v", boxes, err)
 	}
-	w.ok("destroy", "--force", "web")
-	if got := w.git("rev-parse", "agentbox/web"); got != tip {
-		t.Errorf("after destroy agentbox/web is %s; want %s", got, tip)
+	w.ok("destroy", "--force", w.box)
+	if got := w.git("rev-parse", w.branch); got != tip {
+		t.Errorf("after destroy the branch is %s; want %s", got, tip)
 	}
 	if err := exec.Command("docker", "inspect", boxes[0].Container).Run(); err == nil {
 		t.Error("the container is still there")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/e2e/gitremote"
 )
 
@@ -35,6 +36,8 @@ type world struct {
 	agentbox string
 	home     string
 	project  string
+	box      string // names of containers are the engine's, so each world has its own
+	branch   string
 	remote   *gitremote.Remote
 	url      string
 }
@@ -59,7 +62,8 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, agentbox: bin, home: home, project: filepath.Join(t.TempDir(), "shop")}
+	box := "e2e-" + core.NewBoxID()
+	w := &world{t: t, agentbox: bin, home: home, project: filepath.Join(t.TempDir(), "shop"), box: box, branch: core.BranchPrefix + box}
 	w.startRemote()
 	w.makeProject()
 	t.Cleanup(w.close)
@@ -169,15 +173,15 @@ func (w *world) ok(args ...string) result {
 }
 
 // inBox runs a shell script in the box.
-func (w *world) inBox(box, script string) result {
+func (w *world) inBox(script string) result {
 	w.t.Helper()
-	return w.run("shell", box, "--", "sh", "-c", "cd /workspace && "+script)
+	return w.run("shell", w.box, "--", "sh", "-c", "cd /workspace && "+script)
 }
 
 // inBoxOK is inBox for a script that must succeed.
-func (w *world) inBoxOK(box, script string) string {
+func (w *world) inBoxOK(script string) string {
 	w.t.Helper()
-	r := w.inBox(box, script)
+	r := w.inBox(script)
 	if r.code != 0 {
 		w.t.Fatalf("in the box: %s\nexit %d\n%s%s", script, r.code, r.out, r.err)
 	}

@@ -107,6 +107,7 @@ func (p *process1) start() {
 	p.restart.Stop()
 	// Not os/exec: its Wait and reap would compete for the exit status.
 	pid, err := syscall.ForkExec(p.Daemon[0], p.Daemon, &syscall.ProcAttr{
+		Dir:   "/", // nothing is held busy in the work tree
 		Env:   os.Environ(),
 		Files: []uintptr{0, 1, 2},
 		Sys:   &syscall.SysProcAttr{Setsid: true},

@@ -19,7 +19,7 @@ import (
 
 // bench is a box's repository and a relay made of git's own HTTP backend.
 type bench struct {
-	t        *testing.T
+	t        testing.TB
 	work     string
 	gate     string
 	endpoint string
@@ -28,7 +28,7 @@ type bench struct {
 	down     atomic.Bool
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bench{t: t, work: filepath.Join(dir, "work"), gate: filepath.Join(dir, "gate.git"), received: make(chan struct{}, 100)}
@@ -213,6 +213,32 @@ func TestADeadRelayLeavesTheTipPending(t *testing.T) {
 	}
 	b.down.Store(false)
 	b.landed(string(branchName), tip)
+}
+
+// BenchmarkCommitToLanded is the time from a commit to the relay's answer; its
+// floor is the same push by hand.
+func BenchmarkCommitToLanded(b *testing.B) {
+	bench := newBench(b)
+	first := bench.commit(string(branchName))
+	bench.start(branchName)
+	bench.landed(string(branchName), first)
+	b.Run("landed", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			tip := bench.commit(string(branchName))
+			b.StartTimer()
+			bench.landed(string(branchName), tip)
+		}
+	})
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			bench.commit("by-hand")
+			b.StartTimer()
+			bench.git("", "-C", bench.work, "push", "-q", bench.endpoint, "by-hand")
+			<-bench.received
+		}
+	})
 }
 
 func TestListKeepsTheRepositories(t *testing.T) {

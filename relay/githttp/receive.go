@@ -79,7 +79,9 @@ func (e *Endpoint) receive(ctx context.Context, body *requestBody, req request, 
 }
 
 // screen fills in the results of updates that are refused unseen, and returns
-// the indexes of the others. One refusal refuses an atomic push whole.
+// the indexes of the others. One refusal refuses the push whole: what would be
+// left of a mirror or of a push with a delete is not what the pusher meant, and
+// a person should not be asked about it.
 func (e *Endpoint) screen(req request, results []Result) []int {
 	var open []int
 	for i, u := range req.updates {
@@ -89,9 +91,9 @@ func (e *Endpoint) screen(req request, results []Result) []int {
 			open = append(open, i)
 		}
 	}
-	if req.atomic && len(open) < len(req.updates) {
+	if len(open) < len(req.updates) {
 		for _, i := range open {
-			results[i] = Result{"another ref of this atomic push was refused"}
+			results[i] = Result{"another ref of this push was refused"}
 		}
 		return nil
 	}

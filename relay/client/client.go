@@ -26,6 +26,8 @@ import (
 var (
 	// ErrNotRunning: no relay listens on the socket.
 	ErrNotRunning = errors.New("the relay is not running; start it with: agentbox relay start")
+	// ErrStopping: the relay is about to end.
+	ErrStopping = errors.New("the relay is stopping")
 	// ErrNotFound: the relay knows no such box or approval.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the approval was answered already, has expired, or is not
@@ -219,6 +221,8 @@ func refused(resp *http.Response) error {
 		e.Error += "; " + e.Hint
 	}
 	switch resp.StatusCode {
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("%w: %s", ErrStopping, e.Error)
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: %s", ErrNotFound, e.Error)
 	case http.StatusConflict:

@@ -68,6 +68,10 @@ func Ensure(ctx context.Context, s Start) (wire.Health, error) {
 		if err := Stop(ctx, s.Home); err != nil {
 			return h, err
 		}
+	case errors.Is(err, client.ErrStopping):
+		if _, err := untilUnlocked(ctx, s.Home); err != nil {
+			return h, err
+		}
 	case !errors.Is(err, client.ErrNotRunning):
 		return h, err
 	}
@@ -223,7 +227,8 @@ func Stop(ctx context.Context, home core.Home) error {
 	ask, cancelAsk := context.WithTimeout(ctx, askTime)
 	defer cancelAsk()
 	err := c.Shutdown(ask)
-	if err != nil && !errors.Is(err, client.ErrNotRunning) && ctx.Err() == nil {
+	leaving := errors.Is(err, client.ErrNotRunning) || errors.Is(err, client.ErrStopping)
+	if err != nil && !leaving && ctx.Err() == nil {
 		if err := proc.End(ctx, pid, started); err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func claim(ctx context.Context, home core.Home) (unlock func(), err error) {
 		if taken {
 			return func() { _ = lock.Unlock() }, nil
 		}
-		if _, err := Status(ctx, home); !errors.Is(err, client.ErrNotRunning) {
+		if _, err := Status(ctx, home); !errors.Is(err, client.ErrNotRunning) && !errors.Is(err, client.ErrStopping) {
 			return nil, fmt.Errorf("serve %s: %w", home, ErrRunning)
 		}
 		if err := pause(ctx); err != nil {
@@ -178,7 +178,7 @@ func listen(ctx context.Context, cfg Config, st store.Store, srv *server.Server)
 		return err
 	}
 	defer start(operator, l)()
-	defer finish(ctx, srv) // first: streams end with it, and the operator may look on
+	defer finish(ctx, srv) // first: waits and streams end with it
 	cfg.Log.Info("the relay serves", "pid", os.Getpid(), "version", cfg.Version, "approvalsOff", cfg.ApprovalsOff)
 	if cfg.Ready != nil {
 		cfg.Ready()

@@ -21,7 +21,7 @@ func (s *Server) OperatorHandler() http.Handler { return s.operatorRouter() }
 
 func (s *Server) operatorRouter() chi.Router {
 	m := chi.NewRouter()
-	m.Use(refuseBrowsers, onlyPeers, onlyJSON)
+	m.Use(refuseBrowsers, onlyPeers, s.notStopping, onlyJSON)
 	m.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeError(w, http.StatusNotFound, "not found", "") })
 	m.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusMethodNotAllowed, "method not allowed", "")
@@ -50,6 +50,19 @@ func onlyPeers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := r.Context().Value(peerKey{}).(Peer); !ok {
 			writeError(w, http.StatusForbidden, errPeer.Error(), "")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// notStopping answers 503 once the relay ends, so that a command knows to wait
+// for the next one.
+func (s *Server) notStopping(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.serving.Err() != nil {
+			w.Header().Set("Retry-After", "1")
+			writeError(w, http.StatusServiceUnavailable, errStopping.Error(), "")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +47,10 @@ func (e *RefError) Error() string {
 	}
 }
 
-var indexPattern = regexp.MustCompile(`^[1-9][0-9]*$`)
+// isIndex tells whether a reference is a number, which is never an id or name.
+func isIndex(ref string) bool {
+	return ref != "" && ref[0] != '0' && strings.Trim(ref, "0123456789") == ""
+}
 
 // Resolve finds the box that ref means for a user who stands in a project. An
 // empty ref is the project's only box; digits are an index of this project
@@ -67,7 +69,7 @@ func Resolve(boxes []core.Box, ref, projectRoot string) (core.Box, error) {
 		return fail(RefNone, nil)
 	case ref == "":
 		return fail(RefSeveral, here)
-	case indexPattern.MatchString(ref):
+	case isIndex(ref):
 		n, err := strconv.Atoi(ref)
 		for _, b := range here {
 			if err == nil && b.ProjectIndex == n {

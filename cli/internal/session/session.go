@@ -14,7 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -75,7 +75,12 @@ func terminal(s *streams.Streams) (in, out *os.File, ok bool) {
 	return in, out, ok && ok2
 }
 
-var termPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$`)
+// isTerminalType tells whether a value of TERM is fit for a box: a short word.
+func isTerminalType(s string) bool {
+	return s != "" && len(s) <= 64 && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+_-", r)
+	})
+}
 
 // attach turns the terminal over to the session until restore is called.
 func attach(ctx context.Context, in, out *os.File, req *provider.ExecRequest) (restore func(), err error) {
@@ -97,7 +102,7 @@ func attach(ctx context.Context, in, out *os.File, req *provider.ExecRequest) (r
 		follow(ctx, changed, out, resize)
 	}()
 	req.TTY, req.Resize = &size, resize
-	if t := os.Getenv("TERM"); termPattern.MatchString(t) {
+	if t := os.Getenv("TERM"); isTerminalType(t) {
 		req.Env = append(req.Env, "TERM="+t)
 	}
 	return func() {

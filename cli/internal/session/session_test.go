@@ -148,3 +148,14 @@ func TestASessionOnATerminal(t *testing.T) {
 		t.Errorf("the terminal was not given back: %v", err)
 	}
 }
+
+func TestOnlyAWordGoesToTheBoxAsTerminalType(t *testing.T) {
+	for s, want := range map[string]bool{
+		"xterm-256color": true, "screen.xterm+x_1": true, "": false, "-x": false, "a b": false, "a=b": false, "a\n": false,
+		"é": false, strings.Repeat("x", 65): false,
+	} {
+		if got := isTerminalType(s); got != want {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+}

@@ -66,6 +66,9 @@ func (sys *System) tryConfig(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(c.Unattended) == 0 {
+		return "only a person answers approvals", nil
+	}
 	return fmt.Sprintf("a program may answer %v", c.Unattended), nil
 }
 
@@ -93,7 +96,7 @@ func (sys *System) tryRelay(ctx context.Context) (string, error) {
 
 // minWatches and minInstances leave room for an agent's own tools, which watch
 // whole projects; the limits count per user, and boxes share one.
-const minWatches, minInstances = 65536, 256
+const minWatches, minInstances = 65536, 128
 
 // tryWatches reads the kernel's limits of inotify, see inotify(7).
 func (sys *System) tryWatches(context.Context) (string, error) {

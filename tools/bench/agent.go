@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,17 +32,19 @@ done`
 
 // agent is the script at work in a box.
 type agent struct {
-	box box
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
+	box  box
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	said *bytes.Buffer // what git told on the side; read once cmd has ended
 }
 
 func (w *world) enter(ctx context.Context, b box) (*agent, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "agentbox"), "shell", b.Name, "--", "bash", "-c", script)
 	cmd.Dir = w.project
 	cmd.Env = append(os.Environ(), "AGENTBOX_HOME="+w.home)
-	cmd.Stderr = os.Stderr
+	said := &bytes.Buffer{}
+	cmd.Stderr = said
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -50,10 +53,15 @@ func (w *world) enter(ctx context.Context, b box) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &agent{b, cmd, in, bufio.NewReader(out)}, cmd.Start()
+	return &agent{b, cmd, in, bufio.NewReader(out), said}, cmd.Start()
 }
 
-func (a *agent) close() error { return errors.Join(a.in.Close(), a.cmd.Wait()) }
+func (a *agent) close() error {
+	if err := errors.Join(a.in.Close(), a.cmd.Wait()); err != nil {
+		return fmt.Errorf("the agent failed: %w\n%s", err, a.said)
+	}
+	return nil
+}
 
 // obey sends a line and returns the fields and the number that the answer
 // begins with.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -69,7 +70,11 @@ func ratio(what string, ours series, floorName string, floor series, budget stri
 
 // over judges by the time on top of the floor.
 func over(what string, ours series, floorName string, floor series, budget string) row {
-	return row{what, ours, floorName, floor, "+" + ms(ours.at(.5)-floor.at(.5)), budget}
+	figure := ms(ours.at(.5) - floor.at(.5))
+	if !strings.HasPrefix(figure, "-") {
+		figure = "+" + figure
+	}
+	return row{what, ours, floorName, floor, figure, budget}
 }
 
 // alone has no floor.

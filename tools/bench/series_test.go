@@ -54,6 +54,9 @@ func TestFiguresCompareMedians(t *testing.T) {
 	if got := over("", ours, "", floor, "").figure; got != "+20.0 ms" {
 		t.Errorf("over is %q", got)
 	}
+	if got := over("", floor, "", ours, "").figure; got != "-20.0 ms" {
+		t.Errorf("over is %q where ours is faster", got)
+	}
 	var out strings.Builder
 	if err := printTable(&out, []row{ratio("start", ours, "/bin/true", floor, "≤ 7 ×")}); err != nil {
 		t.Fatal(err)

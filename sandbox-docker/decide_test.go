@@ -180,7 +180,7 @@ func FuzzJudge(f *testing.F) {
 		if err == nil && (code != 0 || !bytes.Contains(stdout, []byte("true"))) {
 			t.Errorf("judge(%d, %q) believes it", code, stdout)
 		}
-		if err != nil && (len(err.Error()) > 20_000 || strings.ContainsAny(err.Error(), "\x1b\n\r\x9b")) {
+		if err != nil && (len(err.Error()) > 20_000 || strings.ContainsAny(err.Error(), "\x1b\n\r\u009b")) {
 			t.Errorf("judge(%d, %q, %q) = %q", code, stdout, stderr, err)
 		}
 	})

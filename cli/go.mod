@@ -7,6 +7,7 @@ require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0
 	github.com/madarco/agentbox/core v0.1.0
+	github.com/madarco/agentbox/docs v0.1.0
 	github.com/madarco/agentbox/relay v0.1.0
 	github.com/madarco/agentbox/sandbox-core v0.1.0
 	github.com/madarco/agentbox/sandbox-docker v0.1.0

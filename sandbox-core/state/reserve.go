@@ -58,7 +58,7 @@ func (s *State) freeName(d Draft, takenBy func(core.BoxName) (string, error)) (c
 	if d.Name != "" {
 		by, err := holder(d.Name)
 		if err == nil && by != "" {
-			err = fmt.Errorf("name %q: %w: by %s", d.Name, ErrNameTaken, by)
+			err = fmt.Errorf("name %q: %w by %s", d.Name, ErrNameTaken, by)
 		}
 		return d.Name, err
 	}

@@ -22,13 +22,14 @@ func ownBranchOnly(u policy.RefUpdate) string {
 	return ""
 }
 
+func only(b *bare) { b.refuse = ownBranchOnly }
+
 func TestEveryProtocolFetchesAndPushes(t *testing.T) {
 	for version := range 3 {
 		for _, format := range []string{"sha1", "sha256"} {
 			t.Run(fmt.Sprintf("version %d, %s", version, format), func(t *testing.T) {
-				g := newRig(t, format)
+				g := newRig(t, format, only)
 				g.env = append(g.env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=protocol.version", fmt.Sprintf("GIT_CONFIG_VALUE_0=%d", version))
-				g.repo.refuse = ownBranchOnly
 				g.clone()
 				if got, want := g.tip(g.client, "origin/main"), g.tip(g.repo.dir, "main"); got != want {
 					t.Errorf("cloned %s; want %s", got, want)
@@ -96,8 +97,7 @@ func TestPushForms(t *testing.T) {
 		"own branch is there": {args: []string{"origin", "main:agentbox/one"}, moves: false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newRig(t, "sha1")
-			g.repo.refuse = ownBranchOnly
+			g := newRig(t, "sha1", only)
 			g.clone()
 			g.git(g.client, "tag", "other-tag")
 			g.commit(g.client, randomText(4096)) // over a small post buffer
@@ -184,8 +184,7 @@ func TestShallowAndPartialClonesPush(t *testing.T) {
 }
 
 func TestShallowRepositoryAdvertisesItsBoundary(t *testing.T) {
-	g := newRig(t, "sha1")
-	g.repo.shallow = append(g.repo.shallow, "1111111111111111111111111111111111111111")
+	g := newRig(t, "sha1", func(b *bare) { b.shallow = append(b.shallow, "1111111111111111111111111111111111111111") })
 	g.env = append(g.env, "GIT_TRACE_PACKET=1")
 	if out := g.git(g.repo.dir, "-c", "protocol.version=0", "ls-remote", g.url); !strings.Contains(out, "shallow 1111111111111111111111111111111111111111") {
 		t.Errorf("no shallow line:\n%s", out)
@@ -195,8 +194,7 @@ func TestShallowRepositoryAdvertisesItsBoundary(t *testing.T) {
 func TestFailedRefreshIsTold(t *testing.T) {
 	for version := range 3 {
 		t.Run(fmt.Sprintf("version %d", version), func(t *testing.T) {
-			g := newRig(t, "sha1")
-			g.repo.refreshErr = errors.New("fetch from the remote: no route")
+			g := newRig(t, "sha1", func(b *bare) { b.refreshErr = errors.New("fetch from the remote: no route") })
 			out := g.fails(g.repo.dir, "-c", fmt.Sprintf("protocol.version=%d", version), "ls-remote", g.url)
 			if want := "fetch from the remote: no route"; !strings.Contains(out, want) {
 				t.Errorf("output lacks %q:\n%s", want, out)
@@ -206,13 +204,14 @@ func TestFailedRefreshIsTold(t *testing.T) {
 }
 
 func TestPusherReadsWhatItWaitsFor(t *testing.T) {
-	g := newRig(t, "sha1")
 	answer := make(chan struct{})
-	g.repo.hold = func(_ context.Context, say func(string)) error {
-		say("waiting for approval ab12")
-		<-answer
-		return nil
-	}
+	g := newRig(t, "sha1", func(b *bare) {
+		b.hold = func(_ context.Context, say func(string)) error {
+			say("waiting for approval ab12")
+			<-answer
+			return nil
+		}
+	})
 	g.clone()
 	push := g.cmd(g.client, "push", "origin", "HEAD")
 	stderr, err := push.StderrPipe()
@@ -236,14 +235,15 @@ func TestPusherReadsWhatItWaitsFor(t *testing.T) {
 }
 
 func TestPusherThatGoesAwayEndsTheWait(t *testing.T) {
-	g := newRig(t, "sha1")
 	ended := make(chan error, 1)
-	g.repo.hold = func(ctx context.Context, say func(string)) error {
-		say("waiting")
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return ctx.Err()
-	}
+	g := newRig(t, "sha1", func(b *bare) {
+		b.hold = func(ctx context.Context, say func(string)) error {
+			say("waiting")
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return ctx.Err()
+		}
+	})
 	g.clone()
 	push := g.cmd(g.client, "push", "origin", "HEAD")
 	push.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // git's helpers die with it, as on Ctrl-C
@@ -267,8 +267,9 @@ func TestPusherThatGoesAwayEndsTheWait(t *testing.T) {
 }
 
 func TestRefusedPackGivesTheReason(t *testing.T) {
-	g := newRig(t, "sha1")
-	g.repo.hold = func(context.Context, func(string)) error { return errors.New("rejected: a file of 2 GiB\nand more") }
+	g := newRig(t, "sha1", func(b *bare) {
+		b.hold = func(context.Context, func(string)) error { return errors.New("rejected: a file of 2 GiB\nand more") }
+	})
 	g.clone()
 	out := g.fails(g.client, "push", "origin", "HEAD")
 	if want := "rejected: a file of 2 GiB and more"; !strings.Contains(out, want) {

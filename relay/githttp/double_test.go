@@ -1,7 +1,6 @@
 package githttp_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -123,7 +122,8 @@ type rig struct {
 	env    []string
 }
 
-func newRig(t *testing.T, format string) *rig {
+// newRig serves a fresh copy of the template; change adjusts what serves it.
+func newRig(t *testing.T, format string, change ...func(*bare)) *rig {
 	t.Helper()
 	t.Parallel()
 	root := t.TempDir()
@@ -135,6 +135,9 @@ func newRig(t *testing.T, format string) *rig {
 		t.Fatal(err)
 	}
 
+	for _, c := range change {
+		c(g.repo)
+	}
 	e := &githttp.Endpoint{Repo: g.repo, Spool: g.spool, Scan: scanAll, MaxPack: 8 << 20}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /git/k/info/refs", e.InfoRefs)
@@ -232,12 +235,4 @@ func (g *rig) emptySpool() {
 	if left, _ := os.ReadDir(g.spool); len(left) > 0 {
 		g.t.Errorf("the spool still holds %v", left)
 	}
-}
-
-func pkt(lines ...string) string {
-	var b bytes.Buffer
-	for _, l := range lines {
-		fmt.Fprintf(&b, "%04x%s", len(l)+4, l)
-	}
-	return b.String()
 }

@@ -15,8 +15,7 @@ import (
 
 // TestGoGitClient runs a client that is not git against the same endpoint.
 func TestGoGitClient(t *testing.T) {
-	g := newRig(t, "sha1")
-	g.repo.refuse = ownBranchOnly
+	g := newRig(t, "sha1", only)
 	repo, err := git.PlainCloneContext(t.Context(), g.client, false, &git.CloneOptions{URL: g.url})
 	if err != nil {
 		t.Fatal(err)

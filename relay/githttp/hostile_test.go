@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -244,7 +243,7 @@ func TestAWaitingPusherHearsSomethingEveryTenSeconds(t *testing.T) {
 		e := endpoint(t)
 		e.Repo.(*closed).receive = func(_ context.Context, _ Push, say func(string)) ([]Result, error) {
 			say("waiting for approval ab12")
-			time.Sleep(35 * time.Second) // of the bubble's clock: nothing sleeps
+			<-time.After(35 * time.Second) // of the bubble's clock
 			return []Result{{Reason: "denied by the user: not on Friday"}}, nil
 		}
 		w := post(e, receivePack, line(zero+" "+one+" refs/heads/x"+caps)+"0000PACK")

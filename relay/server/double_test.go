@@ -56,6 +56,7 @@ func (g *fakeGate) Gate(context.Context, core.Box, core.Repo) (relay.Gate, error
 func (g *fakeGate) Remove(context.Context, string) error                          { return nil }
 func (g *fakeGate) ObjectFormat() string                                          { return "sha1" }
 func (g *fakeGate) RemoteURL(context.Context) (string, error)                     { return g.url, nil }
+
 func (g *fakeGate) Refs(context.Context, bool) (relay.Refs, error) {
 	return relay.Refs{List: g.refs}, nil
 }
@@ -63,6 +64,7 @@ func (g *fakeGate) Import(context.Context, string, []policy.RefUpdate) error { r
 func (g *fakeGate) Facts(context.Context, policy.RefUpdate) (policy.Facts, error) {
 	return g.facts, nil
 }
+
 func (g *fakeGate) Serve(context.Context, string, io.Reader, io.Writer) error {
 	return errors.New("not served here")
 }

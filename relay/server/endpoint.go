@@ -28,7 +28,7 @@ func (s *Server) endpoint(w http.ResponseWriter, r *http.Request) (*githttp.Endp
 	}
 	gate, err := s.cfg.Gates.Gate(r.Context(), box, repo)
 	if err != nil {
-		writeError(w, http.StatusInternalServerError, s.told(box, err), "")
+		writeError(w, http.StatusInternalServerError, s.explain(box, err), "")
 		return nil, false
 	}
 	return &githttp.Endpoint{
@@ -59,7 +59,7 @@ type boxRepo struct {
 func (b *boxRepo) Refs(ctx context.Context, forPush bool) (relay.Refs, error) {
 	refs, err := b.Gate.Refs(ctx, forPush)
 	if err != nil {
-		err = errors.New(b.s.told(b.box, err))
+		err = errors.New(b.s.explain(b.box, err))
 	}
 	return refs, err
 }
@@ -67,7 +67,7 @@ func (b *boxRepo) Refs(ctx context.Context, forPush bool) (relay.Refs, error) {
 // Refresh implements githttp.Repository.
 func (b *boxRepo) Refresh(ctx context.Context) error {
 	if err := b.s.refresh(ctx, b.box, b.repo, b.Gate, ""); err != nil {
-		return errors.New(b.s.told(b.box, err))
+		return errors.New(b.s.explain(b.box, err))
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (b *boxRepo) Refresh(ctx context.Context) error {
 // Serve implements githttp.Repository.
 func (b *boxRepo) Serve(ctx context.Context, protocol string, body io.Reader, out io.Writer) error {
 	if err := b.Gate.Serve(ctx, protocol, body, out); err != nil {
-		return errors.New(b.s.told(b.box, err))
+		return errors.New(b.s.explain(b.box, err))
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (b *boxRepo) Check(u policy.RefUpdate) string {
 func (b *boxRepo) Receive(ctx context.Context, p githttp.Push, tell func(string)) ([]githttp.Result, error) {
 	results, err := b.receive(ctx, p, tell)
 	if err != nil {
-		err = errors.New(b.s.told(b.box, err))
+		err = errors.New(b.s.explain(b.box, err))
 	}
 	return results, err
 }

@@ -86,7 +86,7 @@ func (s *Server) postLand(w http.ResponseWriter, r *http.Request) {
 			_, err = io.Copy(io.Discard, pack) // to where the next one begins
 		}
 		if err != nil {
-			writeError(w, http.StatusBadRequest, s.told(o.box, err), "")
+			writeError(w, http.StatusBadRequest, s.explain(o.box, err), "")
 			return
 		}
 		out.Landings = append(out.Landings, wire.LandingResult{RepoKey: tip.RepoKey, Branch: tip.Branch, Tip: tip.OID, Envelope: env})
@@ -107,7 +107,7 @@ func (s *Server) landTip(ctx context.Context, o order, tip handin.Tip, pack io.R
 	defer os.Remove(path) //nolint:errcheck // the inbox is emptied at start too
 	u := policy.RefUpdate{Ref: wire.LandingPrefix + string(tip.Branch), Old: core.ZeroID(len(tip.OID)), New: tip.OID}
 	if err := o.gate.Import(ctx, path, []policy.RefUpdate{u}); err != nil {
-		return refusal(wire.ExitFailed, s.told(o.box, err)), nil
+		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
 	}
 	return s.land(ctx, o, tip.Branch, tip.OID, path)
 }

@@ -63,7 +63,7 @@ func (s *Server) land(ctx context.Context, o order, branch core.BranchName, tip 
 func (s *Server) moveBranch(ctx context.Context, box core.Box, gate relay.Gate, r landRequest, pack string) store.Outcome {
 	l, err := gate.Land(ctx, r.Branch, r.Tip, pack)
 	if err != nil {
-		reason := s.told(box, err)
+		reason := s.explain(box, err)
 		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
 	}
 	text := fmt.Sprintf("%s %s %s", l.Status, l.Branch, l.New.Short())

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -126,7 +129,48 @@ func (s *Server) settle(ctx context.Context, in store.Intent, a store.Approval, 
 	if err != nil {
 		return wire.Envelope{}, s.stopped(err)
 	}
+	s.told.add(a.ID)
 	return s.keep(ctx, in, verdict(a))
+}
+
+// untold finds a no to this very request that nobody has heard: the caller had
+// gone before it was given. It is told once in place of a new question.
+func (s *Server) untold(ctx context.Context, in store.Intent) (store.Approval, bool, error) {
+	denied, err := s.st.Approvals(ctx, in.BoxID, wire.Denied)
+	if err != nil {
+		return store.Approval{}, false, err
+	}
+	for _, a := range slices.Backward(denied) {
+		if a.Digest == in.Digest {
+			return a, time.Now().Before(a.Deadline) && !s.told.has(a.ID), nil
+		}
+	}
+	return store.Approval{}, false, nil
+}
+
+// heard are the answers that a caller has had. After a restart an answer may
+// be told a second time, which costs a caller one more try.
+type heard struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+// maxHeard bounds the memory; forgetting early has the same effect as a restart.
+const maxHeard = 10_000
+
+func (h *heard) add(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ids == nil || len(h.ids) >= maxHeard {
+		h.ids = map[string]bool{}
+	}
+	h.ids[id] = true
+}
+
+func (h *heard) has(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ids[id]
 }
 
 // stopped says why a wait ended where it was the relay that ended it.
@@ -163,6 +207,9 @@ func note(a store.Approval) string {
 // ask waits until the question about the job has an answer. When the caller
 // goes away the question stays, and its yes lets the next caller through.
 func (s *Server) ask(ctx context.Context, j job, in store.Intent, tell say) (store.Approval, error) {
+	if a, ok, err := s.untold(ctx, in); ok || err != nil {
+		return a, err
+	}
 	a, opened, err := s.st.OpenApproval(ctx, store.Ask{
 		BoxID: j.box.ID, BoxName: j.box.Name, Method: j.method, Digest: in.Digest, Message: j.message,
 		Push: j.push, Request: in.Request, TTL: s.cfg.ApprovalTTL, Limit: maxPending,
@@ -235,9 +282,9 @@ func (s *Server) finish(in store.Intent, do func(context.Context, func(int) erro
 	return out.Envelope, nil
 }
 
-// told is an error in words that the box may read: what it caused, or what the
+// explain puts an error in words that the box may read: what it caused, or what the
 // remote said. Of all else it learns only where to look.
-func (s *Server) told(box core.Box, err error) string {
+func (s *Server) explain(box core.Box, err error) string {
 	for _, known := range []error{relay.ErrRejected, relay.ErrRemote, relay.ErrNoRemote, errStopping} {
 		if errors.Is(err, known) {
 			return err.Error()

@@ -182,6 +182,28 @@ func TestCallerWhoLeavesKeepsTheQuestionAndTheYesServesTheNext(t *testing.T) {
 	<-left
 }
 
+func TestANoThatNobodyHeardIsToldOnce(t *testing.T) {
+	g := newRig(t)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, _, err := g.push(ctx, g.order(toMain), silent); left <- err }()
+	a := g.pending()
+	leave()
+	<-left
+	g.answer(a.ID, false, "use a branch")
+	env, _, err := g.push(t.Context(), g.order(toMain), silent)
+	if err != nil || env.ExitCode != wire.ExitDenied || !strings.Contains(env.Stderr, "use a branch") {
+		t.Errorf("the next caller got %+v, %v", env, err)
+	}
+	ctx, leave = context.WithCancel(t.Context())
+	go func() { _, _, err := g.push(ctx, g.order(toMain), silent); left <- err }()
+	if b := g.pending(); b.ID == a.ID {
+		t.Error("no new question was opened")
+	}
+	leave()
+	<-left
+}
+
 func TestAnotherRequestDoesNotUseTheYes(t *testing.T) {
 	g := newRig(t)
 	ctx, leave := context.WithCancel(t.Context())

@@ -95,7 +95,7 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 	return func(ctx context.Context, started func(int) error) store.Outcome {
 		box, gate, err := s.gateOf(ctx, in.BoxID, key)
 		if err != nil {
-			reason := s.told(core.Box{ID: in.BoxID}, err)
+			reason := s.explain(core.Box{ID: in.BoxID}, err)
 			return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
 		}
 		var push pushRequest

@@ -65,6 +65,7 @@ type Server struct {
 	channels map[string]*channel
 
 	refusals limiter
+	told     heard
 }
 
 // New makes a server. Recover comes next, then channels and sockets.

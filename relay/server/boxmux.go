@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/store"
 )
@@ -200,7 +199,7 @@ func (s *Server) postRPC(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotImplemented, struct {
 			wire.Error
 			Method string `json:"method"`
-		}{wire.Error{Error: ErrUnknownMethod.Error()}, core.Untrusted(req.Method).Quote()})
+		}{wire.Error{Error: ErrUnknownMethod.Error()}, req.Method})
 	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrExists):
 		writeError(w, http.StatusConflict, "the request id belongs to another request, or the same one is running", "use a new requestId for every request")
 	case errors.Is(err, errStopping):

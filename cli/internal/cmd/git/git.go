@@ -46,7 +46,7 @@ func newPush(f *factory.Factory, run func(context.Context, *PushOptions) error) 
 		ArgsUsage:   "[box]",
 		Description: "It runs on the host with your own credentials, and asks nothing: you typed it.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "branch", Usage: "the remote's `BRANCH`; default is the box's own", Destination: &o.Branch, Local: true},
+			&cli.StringFlag{Name: "branch", Usage: "the landed `BRANCH`; default is the box's own", Destination: &o.Branch, Local: true},
 			&cli.BoolFlag{Name: "force", Usage: "replace what the remote has, if it is still what was last seen", Destination: &o.Force, Local: true},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {

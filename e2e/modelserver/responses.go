@@ -25,18 +25,19 @@ type responsesRequest struct {
 // purpose is what Codex says that a request is for.
 func (r responsesRequest) purpose() purpose {
 	var turn struct {
-		Kind string `json:"request_kind"`
+		Kind   string `json:"request_kind"`
+		Source string `json:"thread_source"`
 	}
 	if json.Unmarshal([]byte(r.Metadata.Turn), &turn) != nil {
 		return work // another client
 	}
-	switch turn.Kind {
-	case "", "turn":
-		return work
-	case "compaction":
+	switch {
+	case turn.Kind == "compaction":
 		return summary
+	case turn.Source != "" && turn.Source != "user":
+		return aside // such as a thread that looks for a title
 	}
-	return aside
+	return work
 }
 
 type responsesInput []responsesItem

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/images"
@@ -136,13 +138,21 @@ func (b bootstrap) ref() string {
 	return fmt.Sprintf("%s:%s-%x", bootstrapRepository, b.suite, sum[:6])
 }
 
+// tidyTime is how long a cancelled mmdebstrap may take to tidy up.
+const tidyTime = 20 * time.Second
+
 // bootstrap runs mmdebstrap and streams what it makes into the engine.
 func (p *Provider) bootstrap(ctx context.Context, program string, b bootstrap) error {
 	p.opts.Progress("make a base out of " + b.suite + "'s packages")
-	ctx, cancel := context.WithCancel(ctx)
+	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, b.arguments()...)
+	cmd := exec.CommandContext(running, program, b.arguments()...)
 	cmd.Dir = "/"
+	// It unmounts and removes what it has made when the whole group is told to
+	// end; told alone, it waits for its children.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = tidyTime
 	said := &lineWriter{emit: p.opts.Progress}
 	cmd.Stderr = said
 	from, to := io.Pipe()
@@ -156,7 +166,11 @@ func (p *Provider) bootstrap(ctx context.Context, program string, b bootstrap) e
 	imported := p.engine.Import(ctx, from, b.ref())
 	cancel()
 	from.CloseWithError(io.ErrClosedPipe)
-	if err := <-ended; err != nil && imported != nil {
+	err := <-ended
+	if ctx.Err() != nil && imported != nil {
+		return fmt.Errorf("make the base image: %w", ctx.Err())
+	}
+	if err != nil && imported != nil {
 		return fmt.Errorf("make the base image with %s: %w; it said %s", program, err, core.Untrusted(said.tail()).QuoteMax(2000))
 	}
 	return imported

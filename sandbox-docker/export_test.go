@@ -1,0 +1,10 @@
+package sandboxdocker
+
+import "context"
+
+// Bootstrap lets tests put another program in mmdebstrap's place. The suite
+// makes the name of the image.
+func (p *Provider) Bootstrap(ctx context.Context, program, suite string) (ref string, err error) {
+	b := bootstrap{suite: suite}
+	return b.ref(), p.bootstrap(ctx, program, b)
+}

@@ -69,6 +69,8 @@ func (g *gate) judge(ctx context.Context, branch core.BranchName, tip, current, 
 		return wire.LandedUpToDate, "", nil
 	case checkedOut:
 		return wire.LandedCheckedOut, "the user has the branch checked out", nil
+	case current == "" && tip == g.repo.BaseOID && (landed == "" || landed == tip):
+		return wire.LandedUpToDate, "the box has no commit of its own yet", nil // and makes no branch
 	case current == "":
 		return wire.Landed, "", nil // new, or the user has deleted it
 	}

@@ -34,6 +34,7 @@ func TestLand(t *testing.T) {
 			t.Errorf("after %s the user's branch is %s, want %s", status, got.Short(), now.Short())
 		}
 	}
+	expect(w.land(base, base), wire.LandedUpToDate, "", "") // no commits, no branch
 	expect(w.land(one, base), wire.Landed, "", one)
 	expect(w.land(one, base), wire.LandedUpToDate, one, one)
 	expect(w.land(two, one), wire.Landed, one, two)

@@ -8,7 +8,12 @@ require (
 )
 
 require (
+	github.com/gofrs/flock v0.13.2 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
+
+require (
 	github.com/google/go-cmp v0.7.0
 	github.com/madarco/agentbox/relay v0.1.0
-	golang.org/x/sys v0.13.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
 )

@@ -9,3 +9,8 @@ require (
 	github.com/madarco/agentbox/relay v0.1.0
 	golang.org/x/sync v0.25.0
 )
+
+require (
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)

@@ -70,3 +70,13 @@ alone() {
 # process_start prints when a process started, in the kernel's ticks; with the
 # pid it names one process for ever.
 process_start() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+
+# with_engine makes a Docker engine answer to the script, whose arguments it
+# gets to start it again: a user who was just given the group that may reach
+# the engine has it in new sessions only.
+with_engine() {
+	"$root/scripts/engine"
+	docker info >/dev/null 2>&1 && return
+	[[ -z ${AGENTBOX_IN_GROUP-} ]] || die "the Docker engine does not answer to $(id -un)"
+	AGENTBOX_IN_GROUP=1 exec sg docker -c "$(printf '%q ' "$root/scripts/${0##*/}" "$@")"
+}

@@ -19,8 +19,8 @@ import (
 	"path/filepath"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/atomicfile"
 	"github.com/madarco/agentbox/core/setup"
-	"github.com/madarco/agentbox/ctl/atomicfile"
 )
 
 // Repo is one repository to watch.

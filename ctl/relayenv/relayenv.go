@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/madarco/agentbox/ctl/atomicfile"
+	"github.com/madarco/agentbox/core/atomicfile"
 )
 
 // The names that the file may hold.

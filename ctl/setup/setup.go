@@ -17,8 +17,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/madarco/agentbox/core/atomicfile"
 	stream "github.com/madarco/agentbox/core/setup"
-	"github.com/madarco/agentbox/ctl/atomicfile"
 	"github.com/madarco/agentbox/ctl/control"
 	"github.com/madarco/agentbox/ctl/initd"
 	"github.com/madarco/agentbox/ctl/landing"

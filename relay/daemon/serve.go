@@ -17,6 +17,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/atomicfile"
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/gitgate"
 	"github.com/madarco/agentbox/relay/proc"
@@ -247,12 +248,5 @@ func writePID(home core.Home) error {
 	if err != nil && !errors.Is(err, proc.ErrUnsupported) {
 		return err
 	}
-	temp := home.RelayPID() + ".new"
-	if err := os.WriteFile(temp, fmt.Appendf(nil, "%d\n%s\n", os.Getpid(), started), 0o600); err != nil {
-		return fmt.Errorf("write the relay's pid: %w", err)
-	}
-	if err := os.Rename(temp, home.RelayPID()); err != nil {
-		return fmt.Errorf("write the relay's pid: %w", err)
-	}
-	return nil
+	return atomicfile.Write(home.RelayPID(), fmt.Appendf(nil, "%d\n%s\n", os.Getpid(), started), 0o600)
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/atomicfile"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 )
@@ -109,7 +110,7 @@ func (g *gate) make(ctx context.Context) error {
 	defer unlock()
 	return g.h.makeRepository(ctx, g.dir, g.repo.ObjectFormat, func(temp string) error {
 		info := filepath.Join(temp, "objects", "info", "alternates")
-		if err := writeFile(info, []byte(g.h.SeedObjects(g.repo.Key)+"\n")); err != nil {
+		if err := atomicfile.Write(info, []byte(g.h.SeedObjects(g.repo.Key)+"\n"), 0o600); err != nil {
 			return err
 		}
 		if err := g.copyShallow(temp); err != nil {

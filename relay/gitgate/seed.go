@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/atomicfile"
 )
 
 // ErrReplaced: another repository stands where a seed's own stood, and boxes
@@ -209,7 +210,7 @@ func writeShallow(dir string, boundary []core.ObjectID) error {
 	for _, id := range boundary {
 		text = append(append(text, id...), '\n')
 	}
-	return writeFile(path, text)
+	return atomicfile.Write(path, text, 0o600)
 }
 
 func writeMeta(dir string, meta seedMeta) error {
@@ -217,24 +218,5 @@ func writeMeta(dir string, meta seedMeta) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, metaFile), append(text, '\n'))
-}
-
-// writeFile replaces a file whole.
-func writeFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return atomicfile.Write(filepath.Join(dir, metaFile), append(text, '\n'), 0o600)
 }

@@ -7,12 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/atomicfile"
 )
 
 // Errors of a state file that is left as it is; callers branch on them.
@@ -93,42 +93,5 @@ func (s *Store) Update(ctx context.Context, change func(*State) error) error {
 	if err != nil || !changed {
 		return err
 	}
-	if err := writeFile(s.home.State(), data); err != nil {
-		return fmt.Errorf("write the state file: %w", err)
-	}
-	return nil
-}
-
-// writeFile replaces path so that a crash leaves the old or the new content.
-func writeFile(path string, data []byte) (err error) {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name()) //nolint:errcheck // the first error is the one to tell
-		}
-	}()
-	_, err = tmp.Write(data)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	err = errors.Join(err, tmp.Close())
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return atomicfile.Write(s.home.State(), data, 0o600)
 }

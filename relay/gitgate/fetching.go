@@ -189,7 +189,7 @@ func (g *gate) settleSeed(ctx context.Context, dir string, remote remoteRefs) er
 		here[id] = true
 	}
 	changes := settle(seedPrefix(g.repo.Remote), have, remote, here)
-	if err := g.h.moveRefs(ctx, seed, g.repo.ObjectFormat, changes); err != nil {
+	if err := g.h.moveSeed(ctx, seed, g.repo.ObjectFormat, changes); err != nil {
 		return err
 	}
 	if branch, ok := strings.CutPrefix(remote.head, "refs/heads/"); ok && here[remote.refs[remote.head]] && !strings.HasPrefix(branch, core.BranchPrefix) {

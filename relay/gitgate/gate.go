@@ -256,7 +256,7 @@ func (g *gate) seedRefs(ctx context.Context) ([]ref, error) {
 		return nil, nil
 	}
 	prefix := seedPrefix(g.repo.Remote)
-	refs, err := g.h.listRefs(ctx, g.h.ours(g.h.home.Seed(g.repo.Key)), prefix+"heads", prefix+"tags")
+	refs, err := g.h.storedRefs(ctx, g.h.home.Seed(g.repo.Key), prefix+"heads", prefix+"tags")
 	for i := range refs {
 		refs[i].name = "refs/" + strings.TrimPrefix(refs[i].name, prefix)
 	}
@@ -269,7 +269,7 @@ func (g *gate) Refs(ctx context.Context, forPush bool) (relay.Refs, error) {
 	if err != nil {
 		return relay.Refs{}, fmt.Errorf("list the remote's refs: %w", err)
 	}
-	own, err := g.h.listRefs(ctx, g.h.ours(g.dir))
+	own, err := g.h.storedRefs(ctx, g.dir)
 	if err != nil {
 		return relay.Refs{}, fmt.Errorf("list the gate's refs: %w", err)
 	}
@@ -286,7 +286,7 @@ func (g *gate) Refs(ctx context.Context, forPush bool) (relay.Refs, error) {
 	}
 	slices.SortFunc(out.List, func(a, b relay.Ref) int { return strings.Compare(a.Name, b.Name) })
 	if g.repo.Remote != "" {
-		if out.Head, err = g.remoteHead(ctx); err != nil {
+		if out.Head, err = g.remoteHead(); err != nil {
 			return relay.Refs{}, err
 		}
 	}
@@ -312,14 +312,14 @@ func (g *gate) shownAs(name string, forPush bool) (string, bool) {
 
 // remoteHead is the remote's HEAD as a full ref, as last told by the remote,
 // else as it was when the box was made.
-func (g *gate) remoteHead(ctx context.Context) (string, error) {
+func (g *gate) remoteHead() (string, error) {
 	prefix := seedPrefix(g.repo.Remote)
-	head, err := g.h.run.line(ctx, g.h.ours(g.h.home.Seed(g.repo.Key), "symbolic-ref", "-q", prefix+"HEAD"))
-	if err == nil {
-		return "refs/" + strings.TrimPrefix(head, prefix), nil
-	}
-	if code := exitCode(err); code != 1 && code != 128 {
+	head, err := storedTarget(g.h.home.Seed(g.repo.Key), prefix+"HEAD")
+	if err != nil {
 		return "", fmt.Errorf("read the remote's HEAD: %w", err)
+	}
+	if head != "" {
+		return "refs/" + strings.TrimPrefix(head, prefix), nil
 	}
 	if g.repo.DefaultBranch == "" {
 		return "", nil

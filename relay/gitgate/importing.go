@@ -59,7 +59,7 @@ func (g *gate) Import(ctx context.Context, pack string, updates []policy.RefUpda
 // nextImports gives each new object a ref of its own, leaving out what is
 // imported already.
 func (g *gate) nextImports(ctx context.Context, updates []policy.RefUpdate) (imports []policy.RefUpdate, first []ref, err error) {
-	have, err := g.h.listRefs(ctx, g.h.ours(g.dir), refImport)
+	have, err := g.h.storedRefs(ctx, g.dir, refImport)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,9 +132,11 @@ const maxCommits = 200_000
 // first, as lines.
 func (g *gate) history(ctx context.Context, tip core.ObjectID, without []core.ObjectID) ([]byte, int, error) {
 	cmd := g.in("rev-list", "--stdin")
-	cmd.stdin = revisions([]core.ObjectID{tip}, without)
+	cmd.stdin = revisions([]core.ObjectID{tip + "^{commit}"}, without) // fails on what is no commit
 	out, err := g.h.run.run(ctx, cmd)
-	if err != nil {
+	if exitCode(err) > 0 {
+		return nil, 0, rejected("%s is no commit, or its history can't be read", tip.Short())
+	} else if err != nil {
 		return nil, 0, unreadable(err)
 	}
 	n := bytes.Count(out, []byte("\n"))
@@ -151,7 +153,7 @@ func (g *gate) trusted(ctx context.Context) ([]core.ObjectID, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := g.h.listRefs(ctx, g.h.ours(g.dir), "refs/base", refHost, refHeads)
+	own, err := g.h.storedRefs(ctx, g.dir, "refs/base", refHost, refHeads)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +180,6 @@ func (g *gate) inspectNow(ctx context.Context, tip core.ObjectID) ([]policy.Find
 	trusted, err := g.trusted(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if _, err := g.h.run.run(ctx, g.in("rev-parse", "-q", "--verify", string(tip)+"^{commit}")); exitCode(err) > 0 {
-		return nil, rejected("%s is no commit", tip.Short())
-	} else if err != nil {
-		return nil, unreadable(err)
 	}
 	added, count, err := g.history(ctx, tip, trusted)
 	if err != nil || count == 0 {

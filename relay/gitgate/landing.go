@@ -139,17 +139,19 @@ func (g *gate) userBranch(ctx context.Context, user *Repository, branch core.Bra
 
 // resolve reads a ref of the gate, "" if it does not exist.
 func (g *gate) resolve(ctx context.Context, name string) (core.ObjectID, error) {
-	id, err := g.h.run.line(ctx, g.h.ours(g.dir, "rev-parse", "-q", "--verify", name))
-	if code := exitCode(err); code == 1 || code == 128 {
-		return "", nil
+	refs, err := g.h.storedRefs(ctx, g.dir, name)
+	for _, r := range refs {
+		if r.name == name {
+			return r.oid, nil
+		}
 	}
-	return core.ObjectID(id), err
+	return "", err
 }
 
 // place books the outcome in the gate: what has landed is a head, what has not
 // is kept, and the import ref has served.
 func (g *gate) place(ctx context.Context, l wire.Landing, landed core.ObjectID) error {
-	refs, err := g.h.listRefs(ctx, g.h.ours(g.dir), refKept+string(l.Branch), refOld, refImport)
+	refs, err := g.h.storedRefs(ctx, g.dir, refKept+string(l.Branch), refOld, refImport)
 	if err != nil {
 		return err
 	}

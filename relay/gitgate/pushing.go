@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/capped"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/relay"
 )
@@ -154,8 +155,7 @@ func pushable(u policy.RefUpdate) error {
 // result; an error means that nothing is known about any of them.
 func (g *gate) push(ctx context.Context, cmd command) (relay.PushResult, error) {
 	var result relay.PushResult
-	var seen tail
-	seen.limit = stderrLimit
+	seen := capped.Buffer{Max: stderrLimit}
 	err := g.h.run.stream(ctx, cmd, func(out io.Reader) error {
 		var err error
 		result.Refs, err = readPorcelain(io.TeeReader(out, &seen))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/capped"
 )
 
 // runner starts every git process of this package. There is no other way.
@@ -186,7 +187,7 @@ func (r *runner) stream(ctx context.Context, c command, read func(io.Reader) err
 	return r.failure(c, waitErr, stderr)
 }
 
-func (r *runner) failure(c command, err error, stderr *tail) error {
+func (r *runner) failure(c command, err error, stderr *capped.Buffer) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return fmt.Errorf("git %s: %w", c.args[0], err)
@@ -197,7 +198,7 @@ func (r *runner) failure(c command, err error, stderr *tail) error {
 // prepare builds the process: a session of its own, so that it has no terminal
 // to ask on and can be ended whole; under limits through a shell whose text is
 // fixed, because a limit that is set after the start comes too late.
-func (r *runner) prepare(ctx context.Context, c command) (*exec.Cmd, *tail) {
+func (r *runner) prepare(ctx context.Context, c command) (*exec.Cmd, *capped.Buffer) {
 	argv := []string{r.git}
 	if c.gitDir != "" {
 		argv = append(argv, "--git-dir="+c.gitDir)
@@ -222,7 +223,9 @@ func (r *runner) prepare(ctx context.Context, c command) (*exec.Cmd, *tail) {
 		cmd.Dir = "/"
 	}
 	cmd.Stdin = c.stdin
-	stderr := &tail{limit: stderrLimit}
+	// Git says what is wrong first, and a box must not fill the host's memory by
+	// making it complain.
+	stderr := &capped.Buffer{Max: stderrLimit}
 	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.as}
 	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
@@ -270,18 +273,4 @@ func holdBack(cmd *exec.Cmd, started func(pid int) error) (release func(pid int)
 		_, err := io.WriteString(stdin, "\n")
 		return errors.Join(err, stdin.Close())
 	}, nil
-}
-
-// tail keeps the first limit bytes and drops the rest: git says what is wrong
-// first, and a box must not fill the host's memory by making git complain.
-type tail struct {
-	bytes.Buffer
-	limit int
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	if room := t.limit - t.Len(); room > 0 {
-		t.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }

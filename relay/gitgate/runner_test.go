@@ -81,6 +81,21 @@ func zombie(pid int) bool {
 	return err != nil || strings.Contains(string(text), ") Z ")
 }
 
+// TestComplaintsAreBounded: a box chooses what git complains about, and how
+// often.
+func TestComplaintsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := fake(t, "head -c 1000000 /dev/zero >&2; exit 1\n")
+	_, err := r.run(t.Context(), command{args: []string{"x"}, env: sealed, deadline: quick})
+	var failed *gitError
+	if !errors.As(err, &failed) {
+		t.Fatalf("got %v", err)
+	}
+	if len(failed.stderr) != stderrLimit {
+		t.Errorf("kept %d bytes of complaint, want %d", len(failed.stderr), stderrLimit)
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	r := fake(t, "sleep 1000\n")

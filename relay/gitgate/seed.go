@@ -105,7 +105,18 @@ func (h *Host) fillSeed(ctx context.Context, r *Repository, meta seedMeta) error
 	if err != nil {
 		return err
 	}
-	return h.moveRefs(ctx, seed, r.ObjectFormat, changes)
+	return h.moveSeed(ctx, seed, r.ObjectFormat, changes)
+}
+
+// moveSeed moves refs of the seed, and packs them: every box's landing reads
+// them all, and a packed tag says what it points to.
+func (h *Host) moveSeed(ctx context.Context, seed command, format string, changes []change) error {
+	if err := h.moveRefs(ctx, seed, format, changes); err != nil || len(changes) == 0 {
+		return err
+	}
+	seed.args = []string{"pack-refs", "--all"}
+	_, err := h.run.run(ctx, seed)
+	return err
 }
 
 // forward moves each ref that the new value contains, and only keeps the

@@ -186,19 +186,6 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-func TestCappedKeepsTheBeginning(t *testing.T) {
-	var c capped
-	chunk := bytes.Repeat([]byte("x"), maxAnswer/2+1)
-	for range 4 {
-		if n, err := c.Write(chunk); n != len(chunk) || err != nil {
-			t.Fatalf("Write = %d, %v", n, err)
-		}
-	}
-	if len(c.bytes) != maxAnswer {
-		t.Errorf("kept %d bytes, want %d", len(c.bytes), maxAnswer)
-	}
-}
-
 func TestBootstrapFollowsTheHost(t *testing.T) {
 	host := func(files map[string]string) func(string) ([]byte, error) {
 		return func(path string) ([]byte, error) {

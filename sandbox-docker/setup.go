@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/capped"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/core/setup"
 	"github.com/madarco/agentbox/core/wire"
@@ -30,7 +31,7 @@ func (p *Provider) setUp(ctx context.Context, container string, fill provider.Se
 		to.CloseWithError(err) // Exec gives up when its input fails
 		filled <- err
 	}()
-	var stdout, stderr capped
+	stdout, stderr := capped.Buffer{Max: maxAnswer}, capped.Buffer{Max: maxAnswer}
 	code, ran := p.engine.Exec(ctx, container, provider.ExecRequest{
 		Argv:    []string{ctlPath, "setup"},
 		User:    BoxUser,
@@ -47,7 +48,7 @@ func (p *Provider) setUp(ctx context.Context, container string, fill provider.Se
 	if ran != nil {
 		return fmt.Errorf("set the box up: %w", ran)
 	}
-	return judge(code, stdout.bytes, stderr.bytes)
+	return judge(code, stdout.Bytes(), stderr.Bytes())
 }
 
 // judge reads the box's report. Everything in it is the box's text.
@@ -61,12 +62,4 @@ func judge(code int, stdout, stderr []byte) error {
 		return fmt.Errorf("set the box up: the box says %s", report.Error.Quote())
 	}
 	return fmt.Errorf("set the box up: %s in the box ended with code %d and no report; it printed %s", ctlPath, code, core.Untrusted(stderr).QuoteMax(1000))
-}
-
-// capped keeps the first maxAnswer bytes that are written to it.
-type capped struct{ bytes []byte }
-
-func (c *capped) Write(p []byte) (int, error) {
-	c.bytes = append(c.bytes, p[:min(len(p), maxAnswer-len(c.bytes))]...)
-	return len(p), nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/capped"
 	"github.com/madarco/agentbox/core/handin"
 	"github.com/madarco/agentbox/core/setup"
 	"github.com/madarco/agentbox/ctl/gitcmd"
@@ -61,7 +62,7 @@ func git(ctx context.Context, repo Repo, stdin io.Reader, stdout io.Writer, args
 	}
 	all := []string{"-C", string(repo.Path), "-c", "core.fsmonitor=false", "-c", "core.bigFileThreshold=16m"}
 	cmd := proc.Command(ctx, pushEnv, program, append(all, args...)...)
-	var words capped
+	words := capped.Buffer{Max: outputCap}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &words
 	if err := proc.Start(cmd); err != nil {
 		return fmt.Errorf("start git: %w", err)

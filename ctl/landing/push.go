@@ -1,7 +1,6 @@
 package landing
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/capped"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/ctl/gitcmd"
 	"github.com/madarco/agentbox/ctl/proc"
@@ -18,6 +18,9 @@ import (
 // pushTime bounds one push: nobody is asked on this path, so only a large pack
 // takes long.
 const pushTime = 10 * time.Minute
+
+// outputCap is how much is kept of what git prints, in bytes.
+const outputCap = 64 << 10
 
 // pushEnv is all that git sees of the daemon's environment, and none of the
 // agent's configuration beside the repository's own.
@@ -66,7 +69,7 @@ func push(ctx context.Context, repo Repo, updates []update) (map[core.BranchName
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
 	cmd := proc.Command(ctx, pushEnv, git, pushArgs(repo, updates)...)
-	var status, words capped
+	status, words := capped.Buffer{Max: outputCap}, capped.Buffer{Max: outputCap}
 	cmd.Stdout, cmd.Stderr = &status, &words
 	if err := proc.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start git: %w", err)
@@ -131,16 +134,4 @@ func reason(text string) string {
 		}
 	}
 	return "git gave no reason"
-}
-
-// capped keeps the first bytes of an output and drops the rest.
-type capped struct{ bytes.Buffer }
-
-const outputCap = 64 << 10
-
-func (c *capped) Write(p []byte) (int, error) {
-	if room := outputCap - c.Len(); room > 0 {
-		c.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }

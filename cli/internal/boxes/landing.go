@@ -1,7 +1,6 @@
 package boxes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/capped"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/core/wire"
 )
@@ -57,13 +57,13 @@ func (k *Keeper) Land(ctx context.Context, box core.Box, w io.Writer) (int, erro
 }
 
 func (k *Keeper) land(ctx context.Context, p provider.Provider, box core.Box, w io.Writer) (int, error) {
-	said := capped{max: maxAnswer}
+	said := capped.Buffer{Max: maxAnswer}
 	code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: []string{ctl, "land"}, Stdout: &said, Stderr: io.Discard})
 	if err != nil {
 		return 0, err
 	}
 	if code == 0 {
-		_, err := w.Write(said.kept.Bytes())
+		_, err := w.Write(said.Bytes())
 		return 0, err
 	}
 	relay, err := k.Relay(ctx)
@@ -87,12 +87,12 @@ func (k *Keeper) land(ctx context.Context, p provider.Provider, box core.Box, w 
 // pull streams the box's commits from an exec to the relay.
 func pull(ctx context.Context, p provider.Provider, relay factory.Relay, box core.Box) ([]wire.LandingResult, error) {
 	from, to := io.Pipe()
-	errOut := capped{max: 4 << 10}
+	errOut := capped.Buffer{Max: 4 << 10}
 	sent := make(chan error, 1)
 	go func() {
 		code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: []string{ctl, "land", "--stdout"}, Stdout: to, Stderr: &errOut})
 		if err == nil && code != 0 {
-			err = fmt.Errorf("%s in the box ended with %d: %s", ctl, code, core.Untrusted(errOut.kept.String()).Quote())
+			err = fmt.Errorf("%s in the box ended with %d: %s", ctl, code, core.Untrusted(errOut.String()).Quote())
 		}
 		to.CloseWithError(err)
 		sent <- err
@@ -193,29 +193,15 @@ func parseTips(text string) ([]Tip, error) {
 // ask runs a command in the box and returns what it prints, which is the box's
 // text, up to a bound.
 func ask(ctx context.Context, p provider.Provider, box core.Box, argv ...string) (string, error) {
-	out, errOut := capped{max: maxAnswer}, capped{max: 4 << 10}
+	out, errOut := capped.Buffer{Max: maxAnswer}, capped.Buffer{Max: 4 << 10}
 	code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: argv, Stdout: &out, Stderr: &errOut})
 	switch {
 	case err != nil:
 		return "", err
 	case code != 0:
-		return "", fmt.Errorf("%s in the box ended with %d: %s", argv[0], code, core.Untrusted(errOut.kept.String()).Quote())
-	case out.cut:
+		return "", fmt.Errorf("%s in the box ended with %d: %s", argv[0], code, core.Untrusted(errOut.String()).Quote())
+	case out.Cut():
 		return "", fmt.Errorf("the box's answer is longer than %d bytes", maxAnswer)
 	}
-	return out.kept.String(), nil
-}
-
-// capped keeps the first max bytes and notes whether there were more.
-type capped struct {
-	max  int
-	kept bytes.Buffer
-	cut  bool
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	n := min(len(p), c.max-c.kept.Len())
-	c.kept.Write(p[:n])
-	c.cut = c.cut || n < len(p)
-	return len(p), nil
+	return out.String(), nil
 }

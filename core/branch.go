@@ -73,9 +73,6 @@ func ParseTagName(s string) (TagName, error) {
 	return TagName(b), nil
 }
 
-// Ref is the full reference name, "refs/tags/" and the tag.
-func (t TagName) Ref() string { return "refs/tags/" + string(t) }
-
 // ObjectID is a git object id in lower-case hex: 40 digits (SHA-1) or 64
 // (SHA-256). All zeros means "no object", as in git's protocol.
 type ObjectID string

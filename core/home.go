@@ -65,9 +65,6 @@ func (h Home) OperatorSocket() string { return h.join("run", "relay.sock") }
 // RelayDB is the relay's SQLite database.
 func (h Home) RelayDB() string { return h.join("relay", "relay.db") }
 
-// Events is the folder of a box's event ring.
-func (h Home) Events(boxID string) string { return h.join("relay", "events", boxID) }
-
 // Seed is the seed store of the repository with this key.
 func (h Home) Seed(key string) string { return h.join("git", "seeds", key+".git") }
 

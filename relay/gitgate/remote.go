@@ -96,20 +96,31 @@ func isRelative(address string) bool {
 // stripUser drops what may be a secret: the user part of an HTTP address and
 // the password of any other. The user of an SSH address is part of where it goes.
 func stripUser(address string) string {
-	if !withScheme.MatchString(address) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
 		return address
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
+	authority := rest
+	if _, err := url.Parse(address); err == nil {
+		authority, _, _ = strings.Cut(rest, "/")
+	} // else all before its last @ may be a secret: git takes what no other parser does
+	end := strings.LastIndexByte(authority, '@')
+	if end < 0 {
 		return address
 	}
-	if scheme := strings.ToLower(u.Scheme); scheme == "http" || scheme == "https" {
-		u.User = nil
-	} else {
-		u.User = url.User(u.User.Username())
+	kept, _, _ := strings.Cut(authority[:end], ":")
+	kept += "@"
+	if s := strings.ToLower(scheme); strings.HasSuffix(s, "http") || strings.HasSuffix(s, "https") {
+		kept = ""
 	}
-	return u.String()
+	return scheme + "://" + kept + rest[end+1:]
 }
+
+var userInURL = regexp.MustCompile(`://\S*@`)
+
+// withoutUsers is a text of git's without the user part of any address in it:
+// where a token stands for the user, git quotes it in its errors.
+func withoutUsers(text string) string { return userInURL.ReplaceAllString(text, "://") }
 
 // spellings are the forms of an address that people and tools write into a
 // box's repository for the same place. git compares prefixes, so a form

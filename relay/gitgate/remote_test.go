@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -245,6 +247,36 @@ func TestRefreshSaysWhatTheRemoteSays(t *testing.T) {
 	cancel()
 	if err := w.gate.Refresh(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestNoSecretOfTheUsersIsInAnError: a box reads what git says of the remote.
+func TestNoSecretOfTheUsersIsInAnError(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="forge"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	_, host, _ := strings.Cut(server.URL, "://")
+	for name, user := range map[string]string{
+		"token as user": secret, "password": "ada:" + secret, "no valid escape": "ada:%zz" + secret, "with a slash": "ada:x/" + secret, "with an at": "ada:x@" + secret,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(w *world) { w.user.git("remote", "set-url", "origin", "http://"+user+"@"+host+"/x.git") })
+			if strings.Contains(w.record.RemoteURL, secret) {
+				t.Errorf("the record holds %q", w.record.RemoteURL)
+			}
+			err := w.gate.Refresh(t.Context())
+			if !errors.Is(err, relay.ErrRemote) || strings.Contains(err.Error(), secret) {
+				t.Errorf("fetch: %v", err)
+			}
+			result, err := w.push(policy.RefUpdate{Ref: ownBranch.Ref(), New: w.record.BaseOID})
+			if !errors.Is(err, relay.ErrRemote) || strings.Contains(err.Error()+string(result.Output), secret) {
+				t.Errorf("push: %v, %q", err, result.Output)
+			}
+		})
 	}
 }
 

@@ -82,7 +82,7 @@ type command struct {
 }
 
 // gitError is a git process that failed. Its text is git's and may quote what
-// a box or a remote chose.
+// a box or a remote chose; no user part of an address is in it.
 type gitError struct {
 	verb   string
 	code   int // -1 when a signal ended it
@@ -192,7 +192,7 @@ func (r *runner) failure(c command, err error, stderr *capped.Buffer) error {
 	if !errors.As(err, &exit) {
 		return fmt.Errorf("git %s: %w", c.args[0], err)
 	}
-	return &gitError{c.args[0], exit.ExitCode(), core.Untrusted(strings.TrimSpace(stderr.String()))}
+	return &gitError{c.args[0], exit.ExitCode(), core.Untrusted(withoutUsers(strings.TrimSpace(stderr.String())))}
 }
 
 // prepare builds the process: a session of its own, so that it has no terminal

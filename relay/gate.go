@@ -50,9 +50,9 @@ type Gate interface {
 	// Facts looks at an imported update. Findings of the tree check are facts.
 	Facts(ctx context.Context, u policy.RefUpdate) (policy.Facts, error)
 
-	// Land moves the user's branch to an imported commit. pack is the spooled
-	// pack that brought it, tried first because it is cheapest.
-	Land(ctx context.Context, branch core.BranchName, tip core.ObjectID, pack string) (wire.Landing, error)
+	// Land moves the user's branch to an imported commit. Their repository gets
+	// what the tip reaches, and no other object of the box's.
+	Land(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error)
 
 	// RemoteURL is where a push goes now; it differs from the recorded one
 	// when the user changed the remote.

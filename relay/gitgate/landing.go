@@ -3,8 +3,6 @@ package gitgate
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
@@ -14,20 +12,20 @@ import (
 
 // Land implements relay.Gate. On the box's own branch a rewrite lands too; the
 // tip that it replaces stays in the gate. Every other branch moves forward only.
-func (g *gate) Land(ctx context.Context, branch core.BranchName, tip core.ObjectID, pack string) (wire.Landing, error) {
+func (g *gate) Land(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error) {
 	end, err := g.begin(ctx)
 	if err != nil {
 		return wire.Landing{}, err
 	}
 	defer end()
-	l, err := g.land(ctx, branch, tip, pack)
+	l, err := g.land(ctx, branch, tip)
 	if err != nil {
 		return l, fmt.Errorf("land %s on %s: %w", tip.Short(), branch, err)
 	}
 	return l, nil
 }
 
-func (g *gate) land(ctx context.Context, branch core.BranchName, tip core.ObjectID, pack string) (wire.Landing, error) {
+func (g *gate) land(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error) {
 	l := wire.Landing{Branch: branch, New: tip}
 	findings, err := g.inspect(ctx, tip)
 	if err != nil {
@@ -54,7 +52,7 @@ func (g *gate) land(ctx context.Context, branch core.BranchName, tip core.Object
 		return l, err
 	}
 	if l.Status == wire.Landed || l.Status == wire.LandedRewritten {
-		if err := g.move(ctx, user, &l, pack); err != nil {
+		if err := g.move(ctx, user, &l); err != nil {
 			return l, err
 		}
 	}
@@ -89,18 +87,9 @@ func (g *gate) judge(ctx context.Context, branch core.BranchName, tip, current, 
 }
 
 // move lands in the user's repository, and settles what only git could see.
-func (g *gate) move(ctx context.Context, user *Repository, l *wire.Landing, pack string) error {
-	var bytes io.Reader
-	if pack != "" {
-		f, err := os.Open(pack)
-		if err != nil {
-			return fmt.Errorf("open the spooled pack: %w", err)
-		}
-		defer f.Close() //nolint:errcheck // only read
-		bytes = f
-	}
+func (g *gate) move(ctx context.Context, user *Repository, l *wire.Landing) error {
 	u := policy.RefUpdate{Ref: l.Branch.Ref(), Old: l.Old, New: l.New}
-	reason, err := g.deliver(ctx, user, u, bytes)
+	reason, err := g.deliver(ctx, user, u)
 	switch {
 	case err != nil:
 		return err

@@ -70,7 +70,7 @@ func TestLand(t *testing.T) {
 	user.git("worktree", "add", "-q", linked, string(ownBranch))
 	expect(w.land(five, four), wire.LandedCheckedOut, four, four)
 	user.git("worktree", "remove", "--force", linked)
-	l, err := w.gate.Land(t.Context(), ownBranch, five, "") // later, without the pack
+	l, err := w.gate.Land(t.Context(), ownBranch, five) // later, without the pack
 	check(t, err)
 	expect(l, wire.Landed, four, five)
 
@@ -96,11 +96,33 @@ func TestLandOnAnotherBranchMovesForwardOnly(t *testing.T) {
 	}{{one, wire.Landed, one}, {other, wire.LandedDiverged, one}} {
 		pack := w.pack(w.box, c.tip, base)
 		check(t, w.importTip(pack, c.tip))
-		l, err := w.gate.Land(t.Context(), "feature", c.tip, pack)
+		l, err := w.gate.Land(t.Context(), "feature", c.tip)
 		check(t, err)
 		if l.Status != c.status || w.user.ref("refs/heads/feature") != c.now {
 			t.Errorf("%+v, want %s", l, c.status)
 		}
+	}
+}
+
+// TestOnlyWhatTheTipReachesLands: what rides in a pack beside a commit stays
+// out of the user's repository, where git would come upon it when it tidies up.
+func TestOnlyWhatTheTipReachesLands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tip := w.box.commit("one", "1\n")
+	stray := core.ObjectID(w.box.feed("stray", "hash-object", "-w", "--stdin"))
+	whole := strings.Fields(w.box.git("rev-list", "--objects", "--no-object-names", string(tip), "^"+string(w.record.BaseOID)))
+	objects := []core.ObjectID{stray}
+	for _, id := range whole {
+		objects = append(objects, core.ObjectID(id))
+	}
+	check(t, w.importTip(w.packOf(w.box, objects...), tip))
+	check(t, w.importTip(w.packOf(w.box, stray), tip)) // a commit that is known, with another pack
+	if l, err := w.gate.Land(t.Context(), ownBranch, tip); err != nil || l.Status != wire.Landed {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if w.user.ref(ownBranch.Ref()) != tip || w.user.has(stray) {
+		t.Errorf("the branch is at %s, the stray object landed: %v", w.user.ref(ownBranch.Ref()), w.user.has(stray))
 	}
 }
 
@@ -204,7 +226,7 @@ func BenchmarkLand(b *testing.B) {
 		pack := w.pack(w.box, tip, last)
 		b.StartTimer()
 		check(b, w.importTip(pack, tip))
-		l, err := w.gate.Land(b.Context(), ownBranch, tip, pack)
+		l, err := w.gate.Land(b.Context(), ownBranch, tip)
 		check(b, err)
 		if l.Status != wire.Landed {
 			b.Fatal(l)

@@ -161,7 +161,7 @@ func (g *gate) push(ctx context.Context, cmd command) (relay.PushResult, error) 
 		result.Refs, err = readPorcelain(io.TeeReader(out, &seen))
 		return err
 	})
-	result.Output = core.Untrusted(seen.String())
+	result.Output = core.Untrusted(withoutUsers(seen.String()))
 	var failed *gitError
 	if errors.As(err, &failed) {
 		result.Output += failed.stderr
@@ -256,6 +256,6 @@ func (g *gate) followUser(ctx context.Context, u policy.RefUpdate) error {
 	if err != nil || old == u.New {
 		return err
 	}
-	_, err = g.deliver(ctx, user, policy.RefUpdate{Ref: tracking + branch, Old: old, New: u.New}, nil)
+	_, err = g.deliver(ctx, user, policy.RefUpdate{Ref: tracking + branch, Old: old, New: u.New})
 	return err
 }

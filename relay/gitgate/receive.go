@@ -121,17 +121,11 @@ func (g *gate) intoUser(user *Repository) command {
 }
 
 // deliver moves a ref of the user's repository to a commit that the gate has
-// accepted, with the spooled pack where that is enough, else with a new one
-// made from the gate. It returns git's reason when the ref was refused.
-func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate, pack io.Reader) (reason string, err error) {
-	if pack != nil {
-		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, pack)
-		// A base that the user has collected, or lacks since the pack was made.
-		retry := err != nil || refused["unpack"] != "" || strings.Contains(refused[u.Ref], "missing necessary objects")
-		if !retry || ctx.Err() != nil {
-			return refused[u.Ref], err
-		}
-	}
+// accepted, with a pack that is made from the gate. The box's own pack may hold
+// objects that no commit reaches and no check has looked at: git's recursion
+// runs out of stack on some, as soon as the user's git tidies up. It returns
+// git's reason when the ref was refused.
+func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate) (reason string, err error) {
 	theirs, err := g.h.listRefs(ctx, g.h.theirs(user))
 	if err != nil {
 		return "", err

@@ -125,7 +125,7 @@ func (s *Server) hostOnly(ctx context.Context, c gitCall) (wire.Envelope, error)
 	} else if err != nil {
 		return refusal(wire.ExitFailed, s.explain(c.box, err)), nil
 	}
-	return s.land(ctx, c.order, target, u.New, "")
+	return s.land(ctx, c.order, target, u.New)
 }
 
 func (s *Server) rpcFetch(ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {

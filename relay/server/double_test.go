@@ -76,7 +76,7 @@ func (g *fakeGate) Refresh(context.Context) error {
 	return nil
 }
 
-func (g *fakeGate) Land(_ context.Context, b core.BranchName, tip core.ObjectID, _ string) (wire.Landing, error) {
+func (g *fakeGate) Land(_ context.Context, b core.BranchName, tip core.ObjectID) (wire.Landing, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lands = append(g.lands, tip)

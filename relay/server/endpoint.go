@@ -116,7 +116,7 @@ func (b *boxRepo) receive(ctx context.Context, p githttp.Push, tell say) ([]gith
 	}
 	o := order{box: b.box, repo: b.repo, gate: b.Gate, updates: p.Updates, atomic: p.Atomic}
 	if landing > 0 {
-		return b.s.landAll(ctx, o, p.Pack)
+		return b.s.landAll(ctx, o)
 	}
 	_, results, err := b.s.push(ctx, o, tell)
 	return results, err

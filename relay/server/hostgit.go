@@ -109,5 +109,5 @@ func (s *Server) landTip(ctx context.Context, o order, tip handin.Tip, pack io.R
 	if err := o.gate.Import(ctx, path, []policy.RefUpdate{u}); err != nil {
 		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
 	}
-	return s.land(ctx, o, tip.Branch, tip.OID, path)
+	return s.land(ctx, o, tip.Branch, tip.OID)
 }

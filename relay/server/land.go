@@ -42,15 +42,14 @@ func checkLanding(repo core.Repo, branch core.BranchName, u policy.RefUpdate) po
 	return policy.Decision{Verdict: policy.Allow, Reason: "the box's branch lands"}
 }
 
-// land moves the user's branch to an imported commit. pack is the spool that
-// brought it, if it is still there.
-func (s *Server) land(ctx context.Context, o order, branch core.BranchName, tip core.ObjectID, pack string) (wire.Envelope, error) {
+// land moves the user's branch to an imported commit.
+func (s *Server) land(ctx context.Context, o order, branch core.BranchName, tip core.ObjectID) (wire.Envelope, error) {
 	request := landRequest{Repo: o.repo.Key, Branch: branch, Tip: tip}
 	j := job{
 		box: o.box, repo: o.repo, method: methodLand, requestID: o.requestID, actor: actorPolicy, request: request,
 		decision: checkLanding(o.repo, branch, policy.RefUpdate{New: tip}),
 		do: func(ctx context.Context, _ func(int) error) store.Outcome {
-			return s.moveBranch(ctx, o.box, o.gate, request, pack)
+			return s.moveBranch(ctx, o.box, o.gate, request)
 		},
 	}
 	if o.operator != "" {
@@ -60,8 +59,8 @@ func (s *Server) land(ctx context.Context, o order, branch core.BranchName, tip 
 }
 
 // moveBranch lands, and puts the outcome into words.
-func (s *Server) moveBranch(ctx context.Context, box core.Box, gate relay.Gate, r landRequest, pack string) store.Outcome {
-	l, err := gate.Land(ctx, r.Branch, r.Tip, pack)
+func (s *Server) moveBranch(ctx context.Context, box core.Box, gate relay.Gate, r landRequest) store.Outcome {
+	l, err := gate.Land(ctx, r.Branch, r.Tip)
 	if err != nil {
 		reason := s.explain(box, err)
 		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
@@ -78,11 +77,11 @@ func (s *Server) moveBranch(ctx context.Context, box core.Box, gate relay.Gate, 
 }
 
 // landAll lands the updates of one hand-in, whose commits are in the gate.
-func (s *Server) landAll(ctx context.Context, o order, pack string) ([]githttp.Result, error) {
+func (s *Server) landAll(ctx context.Context, o order) ([]githttp.Result, error) {
 	results := make([]githttp.Result, len(o.updates))
 	for i, u := range o.updates {
 		branch, _ := landingBranch(u.Ref)
-		env, err := s.land(ctx, o, branch, u.New, pack)
+		env, err := s.land(ctx, o, branch, u.New)
 		if err != nil {
 			return nil, err
 		}

@@ -108,7 +108,7 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 			}
 		case methodLand:
 			if err = json.Unmarshal(in.Request, &land); err == nil {
-				return s.moveBranch(ctx, box, gate, land, "")
+				return s.moveBranch(ctx, box, gate, land)
 			}
 		default:
 			err = ErrUnknownMethod

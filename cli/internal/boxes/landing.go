@@ -22,6 +22,9 @@ const ctl = "agentbox-ctl"
 // landTimeout bounds how long a box is waited for when it hands in its commits.
 const landTimeout = 30 * time.Second
 
+// askTimeout bounds how long a box is waited for when it is asked something.
+const askTimeout = 15 * time.Second
+
 // Bounds on what a box may answer.
 const (
 	maxAnswer = 1 << 20
@@ -191,11 +194,16 @@ func parseTips(text string) ([]Tip, error) {
 }
 
 // ask runs a command in the box and returns what it prints, which is the box's
-// text, up to a bound.
+// text, up to a bound. The program is the box's too: one that never ends must
+// hold up no stop and no destroy.
 func ask(ctx context.Context, p provider.Provider, box core.Box, argv ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("%s in the box did not answer within %s", argv[0], askTimeout))
+	defer cancel()
 	out, errOut := capped.Buffer{Max: maxAnswer}, capped.Buffer{Max: 4 << 10}
 	code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: argv, Stdout: &out, Stderr: &errOut})
 	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "", context.Cause(ctx)
 	case err != nil:
 		return "", err
 	case code != 0:

@@ -53,8 +53,14 @@ func (k *Keeper) Start(ctx context.Context, box core.Box) error {
 	if err := relay.Register(ctx, wire.RegisterBox{Box: box, Token: token}); err != nil {
 		return fmt.Errorf("register box %s with the relay: %w", box.Name, err)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("box %s was not up within %s; destroy it, or look into it with docker", box.Name, startTimeout))
+	defer cancel()
 	return p.Start(ctx, box, k.Setup(box, token))
 }
+
+// startTimeout bounds a start: it ends with a program in the box, which may
+// never answer.
+const startTimeout = 2 * time.Minute
 
 // Stop gives the box the chance to hand in its commits, stops it, and tells
 // what is only in the box.

@@ -33,7 +33,9 @@ type ward struct {
 	calls []string
 	land  func(ctx context.Context) error
 	// dead tells that no daemon runs in the box; pulled is what the relay got.
-	dead   bool
+	dead bool
+	// hangs tells that no program in the box ever ends.
+	hangs  bool
 	pulled string
 	judged wire.Envelope
 }
@@ -62,6 +64,10 @@ func (w *ward) Start(ctx context.Context, box core.Box, fill provider.Setup) err
 		return err
 	}
 	w.stream[box.ID], w.state = b.String(), core.StateRunning
+	if w.hangs {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
 	return nil
 }
 
@@ -72,6 +78,10 @@ func (w *ward) Stop(context.Context, core.Box) error {
 
 func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (int, error) {
 	call := strings.Join(req.Argv, " ")
+	if w.hangs {
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	}
 	switch {
 	case call == "agentbox-ctl land":
 		w.calls = append(w.calls, "land")
@@ -179,6 +189,28 @@ func TestABoxThatDoesNotAnswerCannotHoldUpAStop(t *testing.T) {
 		w.state = core.StateRunning
 		if err == nil || !strings.Contains(err.Error(), "did not hand in its commits within 30s") {
 			t.Errorf("land: %v", err)
+		}
+	})
+}
+
+// TestABoxThatNeverAnswersHoldsNothingUp: whatever git and agentbox-ctl in the
+// box are by now.
+func TestABoxThatNeverAnswersHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, k, box := newWard(t)
+		w.hangs = true
+		began := time.Now()
+		if _, err := k.Loss(t.Context(), box); err == nil || !strings.Contains(err.Error(), "git in the box did not answer") {
+			t.Errorf("loss: %v", err)
+		}
+		if _, err := k.Stop(t.Context(), box); err != nil || record(t, w, box.ID).StoppedClean {
+			t.Errorf("stop: %v, %+v", err, record(t, w, box.ID))
+		}
+		if err := k.Start(t.Context(), box); err == nil || !strings.Contains(err.Error(), "was not up within") {
+			t.Errorf("start: %v", err)
+		}
+		if took := time.Since(began); took > 5*time.Minute { // of the bubble's clock
+			t.Errorf("it took %s", took)
 		}
 	})
 }

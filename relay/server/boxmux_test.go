@@ -323,6 +323,42 @@ func TestStatusOfAQuestionIsItsBoxsAlone(t *testing.T) {
 	}
 }
 
+func TestABoxFillsNoMoreThanItsShareOfTheAudit(t *testing.T) {
+	g := newRig(t)
+	filler, err := json.Marshal(strings.Repeat("x", store.MaxDetailBytes-1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxAudit/len(filler) + 1 {
+		if _, err := g.store.AppendAudit(t.Context(), store.Entry{BoxID: g.box.ID, Actor: "policy", Action: "fill", Detail: filler}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bytes := func() int64 {
+		n, err := g.store.AuditBytes(t.Context(), g.box.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := bytes()
+	const spent = "used up its share of the audit log"
+	w := g.do("GET", "/git/"+repoKey+"/info/refs?service=git-upload-pack", "")
+	if !strings.Contains(w.Body.String(), spent) || g.gate.fetches != 0 {
+		t.Errorf("fetch: %d %q, the remote was asked %d times", w.Code, w.Body, g.gate.fetches)
+	}
+	if env, _, err := g.push(t.Context(), g.order(toMain), silent); err != nil || !strings.Contains(env.Stderr, spent) {
+		t.Errorf("push: %+v, %v", env, err)
+	}
+	if after := bytes(); after != before {
+		t.Errorf("the box added %d bytes", after-before)
+	}
+	// What the user does goes on.
+	if err := g.refresh(t.Context(), g.box, g.box.Repos[0], g.gate, "operator uid=0 pid=1"); err != nil || g.gate.fetches != 1 {
+		t.Errorf("the user's fetch: %v", err)
+	}
+}
+
 func TestOpenRequestsOfABoxAreBounded(t *testing.T) {
 	s := &slots{}
 	for range maxRequests {

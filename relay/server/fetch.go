@@ -18,9 +18,12 @@ func (s *Server) refresh(ctx context.Context, box core.Box, repo core.Repo, gate
 	if err != nil {
 		return err
 	}
-	actor := actorPolicy
-	if operator != "" {
-		actor = operator
+	actor := operator
+	if operator == "" {
+		actor = actorPolicy
+		if err := s.hasShare(ctx, box); err != nil {
+			return err
+		}
 	}
 	if _, err := s.st.AppendAudit(ctx, store.Entry{BoxID: box.ID, Actor: actor, Action: "git.fetch", Detail: detail}); err != nil {
 		return fmt.Errorf("write the fetch down: %w", err)

@@ -57,10 +57,12 @@ func (s *Server) perform(ctx context.Context, j job, tell say) (wire.Envelope, e
 	if env, found, err := s.replay(ctx, in); found || err != nil {
 		return env, err
 	}
-	if used, err := s.st.AuditBytes(ctx, j.box.ID); err != nil {
-		return wire.Envelope{}, err
-	} else if used > maxAudit && j.actor == actorPolicy {
-		return refusal(wire.ExitRefused, "the box has used up its share of the audit log; ask the user to make a new box"), nil
+	if j.actor == actorPolicy {
+		if err := s.hasShare(ctx, j.box); errors.Is(err, relay.ErrRejected) {
+			return refusal(wire.ExitRefused, err.Error()), nil
+		} else if err != nil {
+			return wire.Envelope{}, err
+		}
 	}
 	switch j.decision.Verdict {
 	case policy.Deny:
@@ -76,6 +78,16 @@ func (s *Server) perform(ctx context.Context, j job, tell say) (wire.Envelope, e
 }
 
 const actorPolicy = "policy"
+
+// hasShare refuses, as relay.ErrRejected, a box that has used up its share of
+// the audit log.
+func (s *Server) hasShare(ctx context.Context, box core.Box) error {
+	used, err := s.st.AuditBytes(ctx, box.ID)
+	if err == nil && used > maxAudit {
+		err = fmt.Errorf("%w: the box has used up its share of the audit log; ask the user to make a new box", relay.ErrRejected)
+	}
+	return err
+}
 
 // digest names a request: the same box asking for the same thing.
 func digest(boxID, method string, request []byte) string {

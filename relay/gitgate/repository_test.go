@@ -257,7 +257,9 @@ func TestSetupRepoGivesTheUsersRefs(t *testing.T) {
 	check(t, err)
 	base := w.record.BaseOID
 	want := []setup.Ref{
-		{Name: "refs/heads/main", OID: base}, {Name: "refs/remotes/host/main", OID: base}, {Name: "refs/remotes/origin/main", OID: base},
+		{Name: "refs/heads/main", OID: base},
+		{Name: "refs/remotes/host/main", OID: base},
+		{Name: "refs/remotes/origin/main", OID: base},
 		{Name: "refs/tags/v1", OID: w.user.id("v1"), Peeled: base},
 	}
 	if diff := cmp.Diff(want, got.Refs); diff != "" {

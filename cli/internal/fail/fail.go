@@ -83,6 +83,14 @@ type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// Exited is Exit for a code other than zero, else nil.
+func Exited(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return Exit(code)
+}
+
 // ErrInterrupted is the cause of a context that the user ended.
 var ErrInterrupted = errors.New("interrupted")
 

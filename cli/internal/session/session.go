@@ -59,10 +59,7 @@ func Run(ctx context.Context, s *streams.Streams, in Execer, box core.Box, comma
 	if err != nil {
 		return fmt.Errorf("run in box %s: %w", box.Name, err)
 	}
-	if code != 0 {
-		return fail.Exit(code)
-	}
-	return nil
+	return fail.Exited(code)
 }
 
 // terminal is the user's terminal, if both ends of the session are one.

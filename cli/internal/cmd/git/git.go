@@ -3,6 +3,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -99,10 +100,7 @@ func show(s *streams.Streams, e wire.Envelope) error {
 			return fmt.Errorf("write the answer: %w", err)
 		}
 	}
-	if e.ExitCode != 0 {
-		return fail.Exit(e.ExitCode)
-	}
-	return nil
+	return fail.Exited(e.ExitCode)
 }
 
 // StatusOptions are the options of `git status`.
@@ -153,20 +151,8 @@ func RunStatus(ctx context.Context, o *StatusOptions) error {
 	if err != nil {
 		return fmt.Errorf("ask box %s for its git status: %w", box.Name, err)
 	}
-	if err := closeBoth(out, errOut); err != nil {
-		return err
+	if err := errors.Join(out.Close(), errOut.Close()); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
 	}
-	if code != 0 {
-		return fail.Exit(code)
-	}
-	return nil
-}
-
-func closeBoth(out, errOut *output.Lines) error {
-	for _, l := range []*output.Lines{out, errOut} {
-		if err := l.Close(); err != nil {
-			return fmt.Errorf("write the answer: %w", err)
-		}
-	}
-	return nil
+	return fail.Exited(code)
 }

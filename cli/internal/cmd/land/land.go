@@ -62,8 +62,5 @@ func Run(ctx context.Context, o *Options) error {
 	if err := lines.Close(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if code != 0 {
-		return fail.Exit(code)
-	}
-	return nil
+	return fail.Exited(code)
 }

@@ -76,7 +76,7 @@ type Store interface {
 
 	// Watch returns a channel that is closed at the next change of the topic
 	// after the call, and a function that gives it up. Watch first, then read,
-	// then wait: no change is missed. See WaitApproval, WaitEvents, WaitFeed.
+	// then wait: no change is missed. See WaitApproval.
 	Watch(topic Topic) (changed <-chan struct{}, stop func())
 
 	// Prune forgets results older than ResultTTL and approvals settled longer

@@ -130,11 +130,11 @@ var eventTests = map[string]func(*bench){
 		ctx, cancel := context.WithCancel(b.ctx)
 		left := make(chan error)
 		go func() {
-			_, err := store.WaitEvents(ctx, b.store, "b1", 0, 10)
+			_, err := waitEvents(ctx, b.store, "b1", 0, 10)
 			left <- err
 		}()
 		go func() {
-			_, _, err := store.WaitFeed(ctx, b.store, "", 10)
+			_, _, err := waitFeed(ctx, b.store, "", 10)
 			left <- err
 		}()
 		cancel()
@@ -165,10 +165,49 @@ func (b *bench) follow(boxes []string) {
 	}
 }
 
+// waitEvents is Events, but waits until there is at least one.
+func waitEvents(ctx context.Context, s store.Store, boxID string, since int64, limit int) (page []wire.Event, err error) {
+	err = wait(ctx, s, store.EventsTopic(boxID), func() (found bool, err error) {
+		page, err = s.Events(ctx, boxID, since, limit)
+		return len(page) > 0, err
+	})
+	return page, err
+}
+
+// waitFeed is Feed, but waits until there is at least one event.
+func waitFeed(ctx context.Context, s store.Store, after store.Cursor, limit int) (page []wire.Event, next store.Cursor, err error) {
+	next = after
+	err = wait(ctx, s, store.FeedTopic, func() (found bool, err error) {
+		page, next, err = s.Feed(ctx, next, limit)
+		return len(page) > 0, err
+	})
+	return page, next, err
+}
+
+// wait reads until there is something. It watches before it reads, as every
+// follower must, or what comes in between is missed.
+func wait(ctx context.Context, s store.Store, topic store.Topic, read func() (found bool, err error)) error {
+	for {
+		changed, stop := s.Watch(topic)
+		found, err := read()
+		if err == nil && !found {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		stop()
+		if err != nil || found {
+			return err
+		}
+	}
+}
+
 func followBox(ctx context.Context, s store.Store, boxID string, total int) error {
 	var last int64
 	for last < int64(total) {
-		page, err := store.WaitEvents(ctx, s, boxID, last, 7)
+		page, err := waitEvents(ctx, s, boxID, last, 7)
 		if err != nil {
 			return err
 		}
@@ -186,7 +225,7 @@ func followFeed(ctx context.Context, s store.Store, total int) error {
 	var cursor store.Cursor
 	seen := map[string]bool{}
 	for len(seen) < total {
-		page, next, err := store.WaitFeed(ctx, s, cursor, 7)
+		page, next, err := waitFeed(ctx, s, cursor, 7)
 		if err != nil {
 			return err
 		}

@@ -5,11 +5,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -17,6 +14,7 @@ import (
 	"time"
 
 	"github.com/madarco/agentbox/e2e/gitremote"
+	"github.com/madarco/agentbox/e2e/standalone"
 )
 
 func main() {
@@ -53,44 +51,11 @@ func run(ctx context.Context, args []string) error {
 	if err := remote.Create(ctx, *create); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", *listen)
+	listener, err := standalone.Listen(ctx, *listen, *urlFile)
 	if err != nil {
 		return err
 	}
-	url := "http://" + listener.Addr().String()
-	if err := publish(*urlFile, url); err != nil {
-		return err
-	}
-	fmt.Println(url)
-	return serve(ctx, listener, remote)
-}
-
-// publish lets a reader see the whole address or none.
-func publish(file, url string) error {
-	if file == "" {
-		return nil
-	}
-	if err := os.WriteFile(file+".new", []byte(url+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
-
-func serve(ctx context.Context, listener net.Listener, remote *gitremote.Remote) error {
-	server := &http.Server{Handler: remote, ReadHeaderTimeout: 10 * time.Second}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	err := server.Shutdown(end)
-	remote.Close()
-	if serveErr := <-failed; !errors.Is(serveErr, http.ErrServerClosed) {
-		return serveErr
-	}
+	err = standalone.Serve(ctx, listener, remote, time.Minute)
+	remote.Close() // waits for pushes whose client has gone
 	return err
 }

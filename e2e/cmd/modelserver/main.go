@@ -1,16 +1,12 @@
 // Command modelserver plays scripts to coding agents that take it for their
-// model. It writes its address to a file once it listens; below that address
-// every script has the path that is its file's name without .json. It ends on
-// SIGTERM.
+// model. It prints its address once it listens; below that address every script
+// has the path that is its file's name without .json. It ends on SIGTERM.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -19,6 +15,7 @@ import (
 	"time"
 
 	"github.com/madarco/agentbox/e2e/modelserver"
+	"github.com/madarco/agentbox/e2e/standalone"
 )
 
 func main() {
@@ -38,7 +35,7 @@ func run(ctx context.Context, args []string) error {
 		flags.PrintDefaults()
 	}
 	listen := flags.String("listen", "127.0.0.1:0", "address to listen on")
-	urlFile := flags.String("url-file", "", "file that receives the address; else it goes to standard output")
+	urlFile := flags.String("url-file", "", "file that receives the address, for who does not read the output")
 	logFile := flags.String("log", "", "file that receives each request as a line of JSON")
 	key := flags.String("key", "", "key that agents must send; else any will do")
 	if err := flags.Parse(args); err != nil {
@@ -59,14 +56,11 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	listener, err := net.Listen("tcp", *listen)
+	listener, err := standalone.Listen(ctx, *listen, *urlFile)
 	if err != nil {
 		return err
 	}
-	if err := publish(*urlFile, "http://"+listener.Addr().String()); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	return serve(ctx, listener, server)
+	return standalone.Serve(ctx, listener, server, 5*time.Second)
 }
 
 func add(server *modelserver.Server, file string) error {
@@ -80,31 +74,4 @@ func add(server *modelserver.Server, file string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return server.Add(strings.TrimSuffix(filepath.Base(file), ".json"), script)
-}
-
-// publish lets a reader of the file see the whole address or none.
-func publish(file, url string) error {
-	if file == "" {
-		_, err := fmt.Println(url)
-		return err
-	}
-	if err := os.WriteFile(file+".new", []byte(url+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
-
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		stopped <- server.Shutdown(end)
-	})
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		stop()
-		return err
-	}
-	return <-stopped
 }

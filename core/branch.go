@@ -33,7 +33,8 @@ func ParseBranchName(s string) (BranchName, error) {
 			return "", fmt.Errorf("branch name %s: %w: git allows no part that is empty, begins or ends with a dot, or ends in .lock", Untrusted(s).Quote(), ErrInvalid)
 		}
 	}
-	if strings.Contains(s, "..") || s == "HEAD" {
+	// In words "refs/heads/main" would read as main itself.
+	if strings.Contains(s, "..") || s == "HEAD" || strings.HasPrefix(strings.ToLower(s), "refs/") {
 		return "", fmt.Errorf("branch name %s: %w", Untrusted(s).Quote(), ErrInvalid)
 	}
 	return BranchName(s), nil

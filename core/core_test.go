@@ -12,7 +12,7 @@ import (
 
 func TestBranchNameRefusesWhatCouldBeReadAsSomethingElse(t *testing.T) {
 	for _, name := range []string{
-		"", "-x", "--upload-pack=id", ".x", "/x", "a..b", "a b", "a\nb", "a@{0}", "a//b", "a/", "a.lock", "a.lock/b", "a/.b", "a.", "HEAD",
+		"", "-x", "--upload-pack=id", ".x", "/x", "a..b", "a b", "a\nb", "a@{0}", "a//b", "a/", "a.lock", "a.lock/b", "a/.b", "a.", "HEAD", "refs/heads/main", "Refs/x",
 		"a:b", "a^b", "a~1", "a*", "a[b", "a\\b", "+a", "ä", strings.Repeat("a", 101),
 	} {
 		if got, err := ParseBranchName(name); err == nil {

@@ -273,6 +273,40 @@ func TestAFailedWriteEndsTheWait(t *testing.T) {
 	e.ReceivePack(brokenPipe{httptest.NewRecorder()}, r)
 }
 
+// deafClient takes no byte, as a socket whose buffer is full.
+type deafClient struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+	gaveUp   bool
+}
+
+func (d *deafClient) SetWriteDeadline(at time.Time) error { d.deadline = at; return nil }
+
+func (d *deafClient) Write([]byte) (int, error) {
+	if !d.gaveUp {
+		if d.deadline.IsZero() {
+			select {} // as the socket would
+		}
+		<-time.After(time.Until(d.deadline)) // of the bubble's clock
+		d.gaveUp = true
+	}
+	return 0, os.ErrDeadlineExceeded
+}
+
+func TestADeafPusherEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := endpoint(t)
+		e.Repo.(*closed).receive = func(ctx context.Context, _ Push, say func(string)) ([]Result, error) {
+			say("waiting")
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		r := httptest.NewRequest("POST", "/", strings.NewReader(line(zero+" "+one+" refs/heads/x"+caps)+"0000PACK"))
+		r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+		e.ReceivePack(&deafClient{ResponseRecorder: httptest.NewRecorder()}, r)
+	})
+}
+
 func TestListRefs(t *testing.T) {
 	refs, _ := (&closed{}).Refs(t.Context(), false)
 	for name, tc := range map[string]struct {

@@ -204,6 +204,10 @@ func (p *progress) write() {
 	if p.out == nil || p.last == "" {
 		return
 	}
+	// A pusher that reads nothing must not hold up what it has asked for. The
+	// bound goes where the server knows none.
+	_ = p.rc.SetWriteDeadline(time.Now().Add(keepAlive))
+	defer p.rc.SetWriteDeadline(time.Time{}) //nolint:errcheck // as above
 	_, err := io.WriteString(p.out, oneLine(p.last)+"\n")
 	if err == nil {
 		err = p.rc.Flush()

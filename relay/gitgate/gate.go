@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/atomicfile"
@@ -36,11 +35,11 @@ const (
 
 // gate is one box's gate of one repository.
 type gate struct {
-	h    *Host
-	box  core.Box
-	repo core.Repo
-	dir  string
-	mu   *sync.Mutex // what this process does in the gate, one at a time
+	h      *Host
+	box    core.Box
+	repo   core.Repo
+	dir    string
+	access *access
 }
 
 var (
@@ -55,12 +54,12 @@ func (h *Host) Gate(ctx context.Context, box core.Box, repo core.Repo) (relay.Ga
 	}
 	g := &gate{h: h, box: box, repo: repo, dir: h.home.Gate(box.ID, repo.Key)}
 	var first bool
-	g.mu, first = h.gateLock(g.dir)
+	g.access, first = h.gateAccess(g.dir)
 	if _, err := os.Stat(g.dir); err == nil && !first {
 		return g, nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.access.Lock()
+	defer g.access.Unlock()
 	if _, err := os.Stat(g.dir); errors.Is(err, os.ErrNotExist) {
 		if err := g.make(ctx); err != nil {
 			return nil, fmt.Errorf("make the gate of box %s: %w", box.Name, err)
@@ -241,13 +240,13 @@ func (g *gate) in(args ...string) command {
 // begin serializes a change of the gate with others in this process, and with
 // those who remove objects in any process.
 func (g *gate) begin(ctx context.Context) (end func(), err error) {
-	g.mu.Lock()
+	g.access.Lock()
 	unlock, err := g.h.lock(ctx, g.repo.Key, false)
 	if err != nil {
-		g.mu.Unlock()
+		g.access.Unlock()
 		return nil, err
 	}
-	return func() { unlock(); g.mu.Unlock() }, nil
+	return func() { unlock(); g.access.Unlock() }, nil
 }
 
 // seedRefs lists what the remote has, by its own names.
@@ -329,6 +328,12 @@ func (g *gate) remoteHead() (string, error) {
 
 // Serve implements relay.Gate.
 func (g *gate) Serve(ctx context.Context, protocol string, body io.Reader, out io.Writer) error {
+	select {
+	case g.access.serving <- struct{}{}:
+		defer func() { <-g.access.serving }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the box's other fetches: %w", ctx.Err())
+	}
 	cmd := g.in("upload-pack", "--stateless-rpc", "--strict", g.dir)
 	cmd.gitDir = "" // upload-pack takes the path itself
 	// Whatever is in the gate or its seed, the box may have.

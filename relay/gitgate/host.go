@@ -34,7 +34,7 @@ type Host struct {
 	tree treecheck.Limits
 
 	mu       sync.Mutex
-	gates    map[string]*sync.Mutex
+	gates    map[string]*access
 	fetches  flights
 	findings memory
 }
@@ -59,7 +59,7 @@ func New(home core.Home, opts Options) (*Host, error) {
 	}
 	return &Host{
 		home: home, run: runner{opts.Git}, pack: opts.Pack, tree: opts.Tree,
-		gates: map[string]*sync.Mutex{},
+		gates: map[string]*access{},
 	}, nil
 }
 
@@ -88,17 +88,27 @@ func (h *Host) lock(ctx context.Context, key string, alone bool) (unlock func(),
 	return func() { _ = l.Close() }, nil
 }
 
-// gateLock serializes what this process does in one gate; first tells that
-// the process has not met this gate yet.
-func (h *Host) gateLock(dir string) (mu *sync.Mutex, first bool) {
+// access bounds what this process does in one gate at a time.
+type access struct {
+	sync.Mutex               // held while the gate changes
+	serving    chan struct{} // full while maxServed fetches are answered
+}
+
+// maxServed is how many fetches from one gate are answered at a time: each may
+// take as much memory as a whole clone, and as long as its box likes.
+const maxServed = 4
+
+// gateAccess finds the bounds of a gate; first tells that the process has not
+// met this gate yet.
+func (h *Host) gateAccess(dir string) (a *access, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	mu = h.gates[dir]
-	if mu == nil {
-		mu, first = new(sync.Mutex), true
-		h.gates[dir] = mu
+	a = h.gates[dir]
+	if a == nil {
+		a, first = &access{serving: make(chan struct{}, maxServed)}, true
+		h.gates[dir] = a
 	}
-	return mu, first
+	return a, first
 }
 
 // memory keeps the findings of the latest commits.

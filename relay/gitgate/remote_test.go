@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -321,6 +322,52 @@ func fetchBody(version string, id core.ObjectID) *bytes.Buffer {
 	_ = out.Flush()
 	_ = out.Printf("done\n")
 	return &body
+}
+
+// heard is a body that says when it is read from, and then ends with its pipe.
+type heard struct {
+	*io.PipeReader
+	read chan<- struct{}
+	once *sync.Once
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	h.once.Do(func() { h.read <- struct{}{} })
+	return h.PipeReader.Read(p)
+}
+
+// TestFetchesOfABoxAreBounded: a box that asks and never ends its question
+// takes a few processes of the host, not one for each request.
+func TestFetchesOfABoxAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const most = 4
+	read := make(chan struct{}, most)
+	var all sync.WaitGroup
+	var ends []*io.PipeWriter
+	for range most {
+		from, to := io.Pipe()
+		ends = append(ends, to)
+		all.Go(func() {
+			_ = w.gate.Serve(t.Context(), "version=2", heard{from, read, new(sync.Once)}, io.Discard)
+		})
+	}
+	for range most {
+		<-read
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.gate.Serve(ctx, "version=2", strings.NewReader(""), io.Discard); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "other fetches") {
+		t.Errorf("one more: %v", err)
+	}
+	for _, to := range ends {
+		_ = to.Close()
+	}
+	all.Wait()
+	var out bytes.Buffer
+	if err := w.gate.Serve(t.Context(), "", fetchBody("", w.record.BaseOID), &out); err != nil || !bytes.Contains(out.Bytes(), []byte("PACK")) {
+		t.Errorf("afterwards: %v", err)
+	}
 }
 
 func TestServe(t *testing.T) {

@@ -59,7 +59,6 @@ func New(f *factory.Factory, open func(context.Context, string, []string) (boxes
 			&cli.StringFlag{Name: "provider", Usage: "what makes the box: `NAME` is docker", Value: "docker", Destination: &o.ProviderName, Local: true},
 			&cli.StringFlag{Name: "image", Usage: "an `IMAGE` of yours instead of the box image", Destination: &o.Image, Local: true},
 			&cli.StringSliceFlag{Name: "include", Usage: "carry this untracked `FILE` although it looks secret", Destination: &o.Include, Local: true},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "take the default wherever something could be asked", Local: true},
 			args.JSON(&o.JSON),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {

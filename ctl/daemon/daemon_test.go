@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -285,6 +286,13 @@ func newRelay(t *testing.T, b *box) *relay {
 		case req.Header.Get("Authorization") != want:
 			http.Error(w, "wrong token", http.StatusUnauthorized)
 		default:
+			// CGI wants to know the length.
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			req.Body, req.ContentLength, req.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 			backend.ServeHTTP(w, req)
 		}
 	})}

@@ -1,6 +1,7 @@
 package landing
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log"
@@ -28,13 +29,13 @@ type bench struct {
 	down     atomic.Bool
 }
 
-func newBench(t testing.TB) *bench {
+func newBench(t testing.TB, initArgs ...string) *bench {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bench{t: t, work: filepath.Join(dir, "work"), gate: filepath.Join(dir, "gate.git"), received: make(chan struct{}, 100)}
-	b.git("", "init", "-q", "--bare", b.gate)
+	b.git("", append([]string{"init", "-q", "--bare", b.gate}, initArgs...)...)
 	b.git("", "-C", b.gate, "config", "http.receivepack", "true")
-	b.git("", "init", "-q", "-b", string(branchName), b.work)
+	b.git("", append([]string{"init", "-q", "-b", string(branchName), b.work}, initArgs...)...)
 	exec, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +50,10 @@ func newBench(t testing.TB) *bench {
 			http.Error(w, "down", http.StatusBadGateway)
 			return
 		}
+		if err := unchunk(r); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 		backend.ServeHTTP(w, r)
 		if r.Method == http.MethodPost {
 			b.received <- struct{}{}
@@ -57,6 +62,16 @@ func newBench(t testing.TB) *bench {
 	t.Cleanup(server.Close)
 	b.endpoint = server.URL + "/gate.git"
 	return b
+}
+
+// unchunk gives a request the length that CGI wants to know.
+func unchunk(r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	return nil
 }
 
 // git runs git for the agent or for the relay's side, and returns what it says.
@@ -136,6 +151,14 @@ func TestCommitsOfTheNamedBranchesLand(t *testing.T) {
 	if refs := b.git("", "-C", b.gate, "for-each-ref", "--format=%(refname)"); strings.Contains(refs, "other") || strings.Contains(refs, "heads") {
 		t.Errorf("the relay got more than the named branches: %s", refs)
 	}
+}
+
+func TestCommitsOfASHA256RepositoryLand(t *testing.T) {
+	b := newBench(t, "--object-format=sha256")
+	first := b.commit(string(branchName))
+	b.start(branchName)
+	b.landed(string(branchName), first)
+	b.landed(string(branchName), b.commit(string(branchName)))
 }
 
 func TestARepositoryThatIsMadeAnewIsWatchedAgain(t *testing.T) {

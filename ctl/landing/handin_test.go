@@ -33,7 +33,7 @@ func TestHandinCarriesWhatTheBaseLacks(t *testing.T) {
 	if err != nil || stream.Len() != 0 {
 		t.Fatalf("%v, %d bytes after the pack", err, stream.Len())
 	}
-	if out := b.git(string(pack), "-C", b.gate, "index-pack", "--stdin", "--strict"); out == "" {
+	if out := b.git(string(pack), "-C", b.gate, "index-pack", "--stdin", "--fix-thin", "--strict"); out == "" {
 		t.Error("no pack was taken")
 	}
 	if got := b.git("", "-C", b.gate, "rev-list", "--count", string(tip)); got != "3" {

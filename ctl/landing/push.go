@@ -1,137 +1,151 @@
 package landing
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
+	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/madarco/agentbox/core"
-	"github.com/madarco/agentbox/core/capped"
 	"github.com/madarco/agentbox/core/wire"
-	"github.com/madarco/agentbox/ctl/gitcmd"
-	"github.com/madarco/agentbox/ctl/proc"
+	"github.com/madarco/agentbox/relay/pktline"
 )
 
 // pushTime bounds one push: nobody is asked on this path, so only a large pack
 // takes long.
 const pushTime = 10 * time.Minute
 
-// outputCap is how much is kept of what git prints, in bytes.
-const outputCap = 64 << 10
-
-// pushEnv is all that git sees of the daemon's environment, and none of the
-// agent's configuration beside the repository's own.
-var pushEnv = []string{
-	"PATH=/usr/local/bin:/usr/bin:/bin",
-	"HOME=/nonexistent",
-	"GIT_CONFIG_NOSYSTEM=1",
-	"GIT_CONFIG_GLOBAL=/dev/null",
-	"GIT_TERMINAL_PROMPT=0",
-	"GIT_OPTIONAL_LOCKS=0",
-	"LC_ALL=C",
-}
-
-// pushConfig overrides what the repository's own configuration may say: an
-// agent's hooks, signing or proxy have no part in landing.
-var pushConfig = []string{
-	"core.hooksPath=/dev/null",
-	"core.fsmonitor=false",
-	"core.bigFileThreshold=16m", // larger blobs are streamed, not held in memory
-	"credential.helper=",
-	"http.proxy=",
-	"http.version=HTTP/1.1",
-	"http.postBuffer=4194304", // a small pack goes in one piece
-	"gc.auto=0",
-}
-
-func pushArgs(repo Repo, updates []update) []string {
-	args := []string{"-C", string(repo.Path)}
-	for _, c := range pushConfig {
-		args = append(args, "-c", c)
-	}
-	args = append(args, "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--", repo.Endpoint)
-	for _, u := range updates {
-		args = append(args, "+"+string(u.oid)+":"+wire.LandingPrefix+string(u.branch))
-	}
-	return args
-}
-
-// push hands the updates in. It returns what the relay refused, by branch; an
-// error says that the push did not get as far as an answer.
-func push(ctx context.Context, repo Repo, updates []update) (map[core.BranchName]string, error) {
-	git, err := gitcmd.Path()
-	if err != nil {
-		return nil, err
-	}
+// push hands the updates in; held are commits that the relay has taken before.
+// It returns what the relay refused, by branch; an error says that the push did
+// not get as far as an answer.
+//
+// It speaks gitprotocol-pack(5) itself: `git push` would start several
+// processes on both sides to find out what is known here.
+func push(ctx context.Context, repo Repo, updates []update, held []core.ObjectID) (map[core.BranchName]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
-	cmd := proc.Command(ctx, pushEnv, git, pushArgs(repo, updates)...)
-	status, words := capped.Buffer{Max: outputCap}, capped.Buffer{Max: outputCap}
-	cmd.Stdout, cmd.Stderr = &status, &words
-	if err := proc.Start(cmd); err != nil {
-		return nil, fmt.Errorf("start git: %w", err)
+	answer, err := send(ctx, repo, updates, held)
+	if err == nil && answer.unpack != "" && len(held) > 0 {
+		// The host may have made its gate anew, without what it once took.
+		answer, err = send(ctx, repo, updates, nil)
 	}
-	err = cmd.Wait()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("hand in commits: %w", ctx.Err())
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
 	}
-	refusals, complete := parseStatus(status.String(), updates)
-	var exit *exec.ExitError
-	switch {
-	case complete:
-		return refusals, nil
-	case err == nil || errors.As(err, &exit):
-		return nil, fmt.Errorf("hand in commits: %s", reason(words.String()))
+	if err != nil {
+		return nil, fmt.Errorf("hand in commits: %w", err)
 	}
-	return nil, fmt.Errorf("hand in commits: %w", err)
+	return answer.refused, nil
 }
 
-// parseStatus reads what `git push --porcelain` printed (git-push(1), OUTPUT):
-// "<flag> TAB <from>:<to> TAB <summary> (<reason>)". complete tells that every
-// update has an answer from the relay.
-func parseStatus(text string, updates []update) (refusals map[core.BranchName]string, complete bool) {
-	refusals = map[core.BranchName]string{}
-	answered := map[core.BranchName]bool{}
-	for line := range strings.Lines(text) {
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
-		if len(fields) != 3 || len(fields[0]) != 1 {
-			continue
-		}
-		_, to, _ := strings.Cut(fields[1], ":")
-		name, ok := strings.CutPrefix(to, wire.LandingPrefix)
-		if !ok {
-			continue
-		}
-		branch := core.BranchName(name)
-		if fields[0] == "!" {
-			why, rejected := strings.CutPrefix(fields[2], "[remote rejected] ")
-			if !rejected {
-				continue // the answer did not arrive
-			}
-			refusals[branch] = strings.TrimSuffix(strings.TrimPrefix(why, "("), ")")
-		}
-		answered[branch] = true
+// send makes one request, whose pack is written while it is sent. A pack that
+// breaks off breaks the request off.
+func send(ctx context.Context, repo Repo, updates []update, held []core.ObjectID) (report, error) {
+	var head bytes.Buffer
+	if err := writeCommands(&head, updates); err != nil {
+		return report{}, err
 	}
-	for _, u := range updates {
-		if !answered[u.branch] {
-			return nil, false
-		}
+	tips := make([]core.ObjectID, len(updates))
+	for i, u := range updates {
+		tips[i] = u.oid
 	}
-	return refusals, true
+	ctx, cancel := context.WithCancel(ctx)
+	pack, w := io.Pipe()
+	packed := make(chan struct{})
+	go func() {
+		defer close(packed)
+		w.CloseWithError(writePack(ctx, w, repo, tips, held))
+	}()
+	defer func() {
+		cancel()
+		pack.Close()
+		<-packed
+	}()
+	return post(ctx, repo.Endpoint, io.MultiReader(&head, pack), updates)
 }
 
-// reason is the first line in which git or the relay says what went wrong; the
-// lines after it are consequences.
-func reason(text string) string {
-	for line := range strings.Lines(text) {
-		for _, prefix := range []string{"remote: ", "error: ", "fatal: "} {
-			if words, ok := strings.CutPrefix(strings.TrimSpace(line), prefix); ok {
-				return words
-			}
+// writeCommands writes what stands before the pack (gitprotocol-pack(5),
+// "Reference Update Request and Packfile Transfer"). The old ids are what is
+// believed here; the relay goes by its own refs.
+func writeCommands(w io.Writer, updates []update) error {
+	out := pktline.NewWriter(w)
+	for i, u := range updates {
+		old, format := u.landed, "sha1"
+		if len(u.oid) == 64 {
+			format = "sha256"
+		}
+		if len(old) != len(u.oid) {
+			old = core.ZeroID(len(u.oid))
+		}
+		capabilities := ""
+		if i == 0 {
+			capabilities = "\x00report-status side-band-64k agent=agentbox-ctl object-format=" + format
+		}
+		if err := out.Printf("%s %s %s%s%s", old, u.oid, wire.LandingPrefix, u.branch, capabilities); err != nil {
+			return err
 		}
 	}
-	return "git gave no reason"
+	return out.Flush()
+}
+
+// client asks the relay's address in the box: through no proxy, to nowhere else
+// than was said, and never on a connection that may have died since.
+var client = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+const (
+	requestType = "application/x-git-receive-pack-request"
+	resultType  = "application/x-git-receive-pack-result"
+)
+
+// post sends a push to the endpoint and reads the answer.
+func post(ctx context.Context, endpoint string, body io.Reader, updates []update) (report, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/git-receive-pack", body)
+	if err != nil {
+		return report{}, err
+	}
+	r.Header.Set("Content-Type", requestType)
+	r.Header.Set("Accept", resultType)
+	r.Header.Set("User-Agent", "agentbox-ctl")
+	res, err := client.Do(r)
+	var broken *url.Error // repeats method and address
+	if errors.As(err, &broken) {
+		err = broken.Err
+	}
+	if err != nil {
+		return report{}, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return report{}, declined(res)
+	}
+	if got := res.Header.Get("Content-Type"); got != resultType {
+		return report{}, fmt.Errorf("%w: it is %s", errReport, core.Untrusted(got).Quote())
+	}
+	return readReport(res.Body, updates)
+}
+
+const declinedCap = 8 << 10
+
+// declined puts an answer that is no report into words: the relay's own, in
+// JSON or as text.
+func declined(res *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(res.Body, declinedCap)) // the status alone says enough
+	words := string(text)
+	var said wire.Error
+	if json.Unmarshal(text, &said) == nil {
+		words = strings.TrimSuffix(said.Error+"; "+said.Hint, "; ")
+	}
+	if words = plain(words); words == "" {
+		words = "no reason given"
+	}
+	return fmt.Errorf("the relay answers %d: %s", res.StatusCode, words)
 }

@@ -19,6 +19,7 @@ const (
 type update struct {
 	branch core.BranchName
 	oid    core.ObjectID
+	landed core.ObjectID // the last that was taken, if any
 }
 
 // queue decides when the refs are looked at and what is pushed when. It is
@@ -98,11 +99,22 @@ func (q *queue) next(now time.Time) []update {
 	}
 	for _, b := range q.branches {
 		if b.waits() {
-			q.inFlight = append(q.inFlight, update{b.name, b.tip})
+			q.inFlight = append(q.inFlight, update{b.name, b.tip, b.landed})
 		}
 	}
 	q.started++
 	return q.inFlight
+}
+
+// held are the commits that the relay has taken.
+func (q *queue) held() []core.ObjectID {
+	var held []core.ObjectID
+	for _, b := range q.branches {
+		if b.landed != "" {
+			held = append(held, b.landed)
+		}
+	}
+	return held
 }
 
 // done takes the outcome of the push that next began: refusals by branch, or

@@ -8,6 +8,9 @@
 //   - A tip counts as landed only when the relay said so. What it refused is not
 //     sent again by itself; what failed on the way is.
 //   - What is seen here is a hint: the host decides what becomes of a tip.
+//   - What a hand-in says of the past, in old values and by what its pack leaves
+//     out, only saves bytes: the host goes by its own refs.
+//   - A hand-in costs the box one process, which writes the pack.
 package landing
 
 import (

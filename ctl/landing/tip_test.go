@@ -63,41 +63,6 @@ func TestReadTipDoesNotHangOnAFIFO(t *testing.T) {
 	}
 }
 
-func TestParseStatus(t *testing.T) {
-	updates := []update{{"a", oid(1)}, {"b", oid(2)}}
-	ok := "*\t1:refs/agentbox/landing/a\t[new reference]\n"
-	for name, c := range map[string]struct {
-		text     string
-		refused  string
-		complete bool
-	}{
-		"both taken":        {"To http://x\n" + ok + "=\t2:refs/agentbox/landing/b\t[up to date]\nDone\n", "", true},
-		"one refused":       {ok + "!\t2:refs/agentbox/landing/b\t[remote rejected] (held: a nested (odd) name)\n", "held: a nested (odd) name", true},
-		"no answer for one": {ok, "", false},
-		"the answer broke":  {ok + "!\t2:refs/agentbox/landing/b\t[remote failure] (remote failed to report status)\n", "", false},
-		"another ref":       {ok + "*\t2:refs/heads/b\t[new branch]\n", "", false},
-		"nothing":           {"", "", false},
-	} {
-		refusals, complete := parseStatus(c.text, updates)
-		if refusals["b"] != c.refused || complete != c.complete {
-			t.Errorf("%s: parseStatus = %q, %v; want %q, %v", name, refusals, complete, c.refused, c.complete)
-		}
-	}
-}
-
-func TestTheFirstWordsOfAFailureAreItsReason(t *testing.T) {
-	for text, want := range map[string]string{
-		"remote: the host's relay does not answer\nremote: start it\nfatal: unable to access 'http://x/': 502\n": "the host's relay does not answer",
-		"error: RPC failed; HTTP 400\nsend-pack: unexpected disconnect\nfatal: the remote end hung up\n":         "RPC failed; HTTP 400",
-		"warning: x\nfatal: not a git repository\n":                                                              "not a git repository",
-		"": "git gave no reason",
-	} {
-		if got := reason(text); got != want {
-			t.Errorf("reason(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
 func TestOnlyRefsOnTheWayToTheBranchesMatter(t *testing.T) {
 	dirs := watchedDirs("/r/.git", []core.BranchName{"agentbox/b", "agentbox/c", "main", "a/b/c"})
 	want := "/r/.git /r/.git/refs /r/.git/refs/heads /r/.git/refs/heads/agentbox /r/.git/refs/heads/a /r/.git/refs/heads/a/b"
@@ -115,14 +80,4 @@ func TestOnlyRefsOnTheWayToTheBranchesMatter(t *testing.T) {
 			t.Errorf("matters(%s) = %v", path, got)
 		}
 	}
-}
-
-func FuzzParseStatus(f *testing.F) {
-	f.Add("!\t2:refs/agentbox/landing/b\t[remote rejected] (held)\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		updates := []update{{"b", oid(2)}}
-		if refusals, complete := parseStatus(text, updates); complete && !strings.Contains(text, "refs/agentbox/landing/b") {
-			t.Errorf("parseStatus(%q) = %q, complete", text, refusals)
-		}
-	})
 }

@@ -31,7 +31,7 @@ type Watcher struct {
 type effects struct {
 	hints <-chan struct{}
 	look  func() map[core.BranchName]found
-	push  func(context.Context, []update) (map[core.BranchName]string, error)
+	push  func(_ context.Context, _ []update, held []core.ObjectID) (map[core.BranchName]string, error)
 	close func()
 }
 
@@ -49,7 +49,9 @@ type waiter struct {
 func NewWatcher(repo Repo, logger *log.Logger) *Watcher {
 	gitDir := filepath.Join(string(repo.Path), ".git")
 	act := effects{
-		push:  func(ctx context.Context, u []update) (map[core.BranchName]string, error) { return push(ctx, repo, u) },
+		push: func(ctx context.Context, updates []update, held []core.ObjectID) (map[core.BranchName]string, error) {
+			return push(ctx, repo, updates, held)
+		},
 		close: func() {},
 	}
 	arm := func() error { return nil }
@@ -104,8 +106,9 @@ func (w *Watcher) Run(ctx context.Context) {
 			q.looked(now, w.act.look())
 		}
 		if updates := q.next(now); updates != nil {
+			held := q.held()
 			go func() {
-				refusals, err := w.act.push(ctx, updates)
+				refusals, err := w.act.push(ctx, updates, held)
 				results <- outcome{refusals, err}
 			}()
 		}

@@ -49,7 +49,7 @@ func (o *outside) effects(t *testing.T) effects {
 			o.looks++
 			return tip(o.tip)
 		},
-		push: func(ctx context.Context, updates []update) (map[core.BranchName]string, error) {
+		push: func(ctx context.Context, updates []update, _ []core.ObjectID) (map[core.BranchName]string, error) {
 			o.mu.Lock()
 			if o.current++; o.current != 1 {
 				t.Error("two pushes at once")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/madarco/agentbox/cli/internal/config"
@@ -128,7 +129,7 @@ var Providers = []string{"docker"}
 // CheckProvider refuses a name that is no provider's.
 func CheckProvider(name string) error {
 	if !slices.Contains(Providers, name) {
-		return fail.Usagef(fmt.Sprintf("providers: %v", Providers), "no provider %s", core.Untrusted(name).Quote())
+		return fail.Usagef("providers: "+strings.Join(Providers, ", "), "no provider %s", core.Untrusted(name).Quote())
 	}
 	return nil
 }

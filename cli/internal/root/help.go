@@ -182,19 +182,47 @@ func exitCodes(w io.Writer) error {
 // unknown is a word that names no command below at.
 func unknown(at *cli.Command, word string) error {
 	next := at.FullName() + " --help"
-	if near := nearest(at, word); near != "" {
+	var names []string
+	for _, sub := range at.Commands {
+		names = append(names, sub.Names()...)
+	}
+	if near := nearest(names, word); near != "" {
 		next = "did you mean: " + at.FullName() + " " + near
 	}
 	return fail.Usagef(next, "no command %s in %s", core.Untrusted(word).Quote(), at.FullName())
 }
 
-func nearest(at *cli.Command, word string) string {
+// misused words what the parser found wrong in the options of c.
+func misused(c *cli.Command, err error) error {
+	next := c.FullName() + " --help"
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		var names []string
+		for _, f := range append(c.VisibleFlags(), c.Root().VisibleFlags()...) {
+			names = append(names, f.Names()...)
+		}
+		if near := nearest(names, name); len(near) > 1 {
+			next = "did you mean --" + near + "? " + next
+		}
+		return fail.Usagef(next, "%s has no option %s", c.FullName(), core.Untrusted(dashed(name)).Quote())
+	}
+	what, _, _ := strings.Cut(err.Error(), ": strconv.") // the parser's own words for what is no number
+	return fail.Usagef(next, "%s: %s", c.FullName(), strings.Replace(what, " for flag -", " for option --", 1))
+}
+
+// dashed is an option as people write it.
+func dashed(name string) string {
+	if utf8.RuneCountInString(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// nearest is the name that word is a slip of, "" if there is none.
+func nearest(names []string, word string) string {
 	best, least := "", 3 // more than two slips are another word
-	for _, sub := range at.Commands {
-		for _, name := range sub.Names() {
-			if d := core.EditDistance(name, word); d < least {
-				best, least = name, d
-			}
+	for _, name := range names {
+		if d := core.EditDistance(name, word); d < least {
+			best, least = name, d
 		}
 	}
 	return best

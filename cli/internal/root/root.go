@@ -149,8 +149,10 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 func setUp(f *factory.Factory, c *cli.Command) {
 	c.HideHelp, c.HideVersion = true, true // theirs
 	c.ExitErrHandler = func(context.Context, *cli.Command, error) {}
-	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
-		return fail.Usagef(c.FullName()+" --help", "%s: %w", c.FullName(), err)
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return misused(c, err) }
+	if len(c.Commands) > 0 {
+		first := 1 // the options behind a word that is no command are not ours to judge
+		c.StopOnNthArg = &first
 	}
 	if c.Action == nil {
 		c.Action = func(_ context.Context, c *cli.Command) error {

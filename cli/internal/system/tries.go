@@ -58,7 +58,14 @@ func (sys *System) tryState(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d boxes", len(st.Boxes)), nil
+	return countBoxes(len(st.Boxes)), nil
+}
+
+func countBoxes(n int) string {
+	if n == 1 {
+		return "1 box"
+	}
+	return fmt.Sprintf("%d boxes", n)
 }
 
 func (sys *System) tryConfig(context.Context) (string, error) {
@@ -85,13 +92,13 @@ func (sys *System) tryRelay(ctx context.Context) (string, error) {
 	h, err := sys.Daemon().Status(ctx)
 	switch {
 	case errors.Is(err, client.ErrNotRunning):
-		return "does not run; create and start bring it up", nil
+		return "does not run; commands that need it start it", nil
 	case err != nil:
 		return "", err
 	case h.Version != sys.Version:
 		return "", fmt.Errorf("relay of version %s, this is %s: the next create or start replaces it", h.Version, sys.Version)
 	}
-	return fmt.Sprintf("process %d, %d boxes, approvals %s", h.PID, h.Boxes, h.Approvals), nil
+	return fmt.Sprintf("process %d, %s, approvals %s", h.PID, countBoxes(h.Boxes), h.Approvals), nil
 }
 
 // minWatches and minInstances leave room for an agent's own tools, which watch

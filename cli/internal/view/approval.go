@@ -41,6 +41,9 @@ func OfApproval(a wire.Approval) Approval {
 // maxSubjects bounds how many commit subjects of a push are shown.
 const maxSubjects = 5
 
+// NextAnswer says what to do about what Describe showed.
+const NextAnswer = "next: agentbox agent approve <id>, or agentbox agent approve <id> --deny --note <why>"
+
 // Describe writes an approval for people: facts of ours first, then the box's
 // own words, quoted and marked as such.
 func Describe(w io.Writer, a Approval, now time.Time) {

@@ -101,7 +101,7 @@ func RunApprovals(ctx context.Context, o *ApprovalsOptions) error {
 	for _, v := range views {
 		view.Describe(o.Streams.Out, v, o.Now())
 	}
-	o.Streams.Note("next: agentbox agent approve <id>, or agentbox agent approve <id> --deny --note <why>")
+	o.Streams.Note("%s", view.NextAnswer)
 	return nil
 }
 

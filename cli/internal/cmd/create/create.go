@@ -3,6 +3,7 @@ package create
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v3"
@@ -62,8 +63,8 @@ func New(f *factory.Factory, open func(context.Context, string, []string) (boxes
 			args.JSON(&o.JSON),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := args.Count(c, 0, 0); err != nil {
-				return err
+			if c.Args().Present() {
+				return fail.Usagef(c.FullName()+" --help", "%s takes no argument; a name goes behind --name, a command behind --", c.FullName())
 			}
 			if f.HasTail && len(f.Tail) == 0 {
 				return fail.Usagef("agentbox create -- make test", "no command behind --")
@@ -103,6 +104,9 @@ func Run(ctx context.Context, o *Options) error {
 		return err
 	}
 	box, err := creator.Create(ctx, project, boxes.Request{Name: name, Image: o.Image})
+	if o.Image != "" && errors.Is(err, provider.ErrNoImage) {
+		return &fail.Error{Err: err, Code: fail.Unavailable, Next: "docker pull it, or leave out --image"}
+	}
 	if err != nil {
 		return err
 	}

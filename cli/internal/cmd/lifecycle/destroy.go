@@ -76,7 +76,7 @@ func RunDestroy(ctx context.Context, o *DestroyOptions) error {
 	}
 	_, err = fmt.Fprintf(o.Streams.Out, "destroyed %s\n", box.Name)
 	if repo, ok := box.Root(); ok {
-		o.Streams.Note("what it landed stays on branch %s of %s", repo.Branch, repo.WorkTree)
+		o.Streams.Note("anything that it landed stays on branch %s of %s", repo.Branch, repo.WorkTree)
 	}
 	return err
 }

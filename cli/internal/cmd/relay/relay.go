@@ -154,7 +154,7 @@ func RunStatus(ctx context.Context, o *Options) error {
 func showStatus(s *streams.Streams, v Status) error {
 	if !v.Running {
 		_, err := fmt.Fprintln(s.Out, "relay does not run")
-		s.Note("next: agentbox relay start; create and start do it by themselves")
+		s.Note("next: agentbox relay start; commands that need it do it by themselves")
 		return err
 	}
 	return output.Table(s.Out, [][]string{

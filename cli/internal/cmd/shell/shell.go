@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/madarco/agentbox/cli/internal/args"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/session"
@@ -38,10 +37,10 @@ func New(f *factory.Factory, wake func(context.Context, core.Box) error, run fun
 		ArgsUsage: "[box] [-- command…]",
 		Description: "Without a command it opens a login shell. One word behind -- is a line for\n" +
 			"that shell; several are a program and its arguments, passed on as they are.\n" +
-			"The exit code is that of the command.",
+			"The exit code is that of the command. A box that does not run is started first.",
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := args.Count(c, 0, 1); err != nil {
-				return err
+			if c.Args().Len() > 1 {
+				return fail.Usagef("agentbox shell [box] -- command…", "%s takes one box; a command for it goes behind --", c.FullName())
 			}
 			if f.HasTail && len(f.Tail) == 0 {
 				return fail.Usagef("agentbox shell [box] -- ls -l", "no command behind --")
@@ -71,6 +70,7 @@ func Run(ctx context.Context, o *Options) error {
 		if err := o.Wake(ctx, box); err != nil {
 			return err
 		}
+		o.Streams.Note("box %s did not run: started it", box.Name)
 	}
 	return session.Run(ctx, o.Streams, p, box, o.Command)
 }

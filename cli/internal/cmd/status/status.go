@@ -157,6 +157,9 @@ func show(o *Options, v View) error {
 	for _, a := range v.Approvals {
 		view.Describe(o.Streams.Out, a, o.Now())
 	}
+	if len(v.Approvals) > 0 {
+		o.Streams.Note("%s", view.NextAnswer)
+	}
 	for _, p := range v.Health {
 		o.Streams.Warn("%s; next: %s", p.What, p.Next)
 	}

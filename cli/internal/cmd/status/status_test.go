@@ -10,6 +10,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/cli/internal/streams"
+	"github.com/madarco/agentbox/cli/internal/view"
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/core/wire"
@@ -69,7 +70,7 @@ func TestStatusShowsWhatWaits(t *testing.T) {
 	o.Relay = func() (factory.Relay, error) {
 		return relay{waiting: []wire.Approval{{ID: "a-1", BoxName: "app", State: wire.Pending, Message: "push"}, {ID: "a-2", State: wire.Denied}}}, nil
 	}
-	if err := Run(t.Context(), o); err != nil || words.Len() != 0 {
+	if err := Run(t.Context(), o); err != nil || words.String() != view.NextAnswer+"\n" {
 		t.Fatalf("%v, %s", err, words)
 	}
 	if !strings.Contains(out.String(), "\nwaits for you:\na-1  box app  push\n") || strings.Contains(out.String(), "a-2") {

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
@@ -267,22 +270,27 @@ func (c *Carry) readUntracked(ctx context.Context, opts CaptureOptions) error {
 	}
 	include := map[string]bool{}
 	for _, p := range opts.Include {
-		include[p] = true
+		include[path.Clean(p)] = true
 	}
-	for path := range items(out) {
-		reason, size, err := c.judge(path, include[path], opts)
+	for file := range items(out) {
+		wanted := include[file]
+		delete(include, file)
+		reason, size, err := c.judge(file, wanted, opts)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // gone since
 		} else if err != nil {
 			return err
 		}
 		if reason != "" {
-			c.LeftOut = append(c.LeftOut, LeftOut{core.Untrusted(path), reason})
+			c.LeftOut = append(c.LeftOut, LeftOut{core.Untrusted(file), reason})
 			continue
 		}
-		c.files = append(c.files, path)
+		c.files = append(c.files, file)
 		c.Untracked++
 		c.UntrackedBytes += size
+	}
+	for _, file := range slices.Sorted(maps.Keys(include)) {
+		c.Notes = append(c.Notes, "not carried: "+core.Untrusted(file).Quote()+", which is no untracked file (git ignores it, tracks it, or it is not there)")
 	}
 	return nil
 }

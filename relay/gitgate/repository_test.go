@@ -243,6 +243,25 @@ func TestRewritesCatchTheSameRemoteOnly(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsIncludedIsCarriedOrNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, text := range map[string]string{".gitignore": "ignored.env\n", ".env": "KEY=1\n", "ignored.env": "KEY=2\n"} {
+		check(t, os.WriteFile(filepath.Join(w.user.dir, name), []byte(text), 0o600))
+	}
+	opened, err := w.host.Open(t.Context(), w.user.dir)
+	check(t, err)
+	carry, err := w.host.Capture(t.Context(), opened, gitgate.CaptureOptions{Include: []string{"./.env", "ignored.env", "typo\x1b"}})
+	check(t, err)
+	if carry.Untracked != 2 || len(carry.LeftOut) != 0 {
+		t.Errorf("%d carried, left out %v", carry.Untracked, carry.LeftOut)
+	}
+	notes := strings.Join(carry.Notes, "\n")
+	if strings.Contains(notes, `".env"`) || !strings.Contains(notes, `not carried: "ignored.env", `) || !strings.Contains(notes, `not carried: "typo\u001b", `) {
+		t.Errorf("notes %s", notes)
+	}
+}
+
 func TestSetupRepoGivesTheUsersRefs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {

@@ -151,17 +151,24 @@ func (h *Host) copyObjects(ctx context.Context, p packing, to string) error {
 // (gitformat-pack(5)).
 const packHeader = 12
 
-// skipEmptyPack returns nil for a pack without objects, else the whole pack.
-func skipEmptyPack(pack io.Reader) (io.Reader, error) {
+// objectCount reads how many objects a pack of git's holds, and returns the
+// whole pack.
+func objectCount(pack io.Reader) (uint32, io.Reader, error) {
 	var head [packHeader]byte
 	if _, err := io.ReadFull(pack, head[:]); err != nil {
-		return nil, fmt.Errorf("read a pack of git's: %w", err)
+		return 0, nil, fmt.Errorf("read a pack of git's: %w", err)
 	}
-	if binary.BigEndian.Uint32(head[8:]) == 0 {
-		_, err := io.Copy(io.Discard, pack)
+	return binary.BigEndian.Uint32(head[8:]), io.MultiReader(bytes.NewReader(head[:]), pack), nil
+}
+
+// skipEmptyPack returns nil for a pack without objects, else the whole pack.
+func skipEmptyPack(pack io.Reader) (io.Reader, error) {
+	count, whole, err := objectCount(pack)
+	if err == nil && count == 0 {
+		_, err = io.Copy(io.Discard, pack)
 		return nil, err
 	}
-	return io.MultiReader(bytes.NewReader(head[:]), pack), nil
+	return whole, err
 }
 
 // share makes the packs of a repository readable for the user of a box,

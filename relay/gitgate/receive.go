@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -120,12 +121,30 @@ func (g *gate) intoUser(user *Repository) command {
 	return cmd
 }
 
+// fewObjects is what a landing may carry without a look at what else the user's
+// repository has.
+const fewObjects = 2000
+
+var errManyObjects = errors.New("many objects")
+
 // deliver moves a ref of the user's repository to a commit that the gate has
 // accepted, with a pack that is made from the gate. The box's own pack may hold
 // objects that no commit reaches and no check has looked at: git's recursion
 // runs out of stack on some, as soon as the user's git tidies up. It returns
 // git's reason when the ref was refused.
+//
+// What the ref is at, or the box began with, is nearly always enough to leave
+// out. Where it is not, all that both repositories know is left out instead.
 func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate) (reason string, err error) {
+	known := u.Old
+	if known.IsZero() {
+		known = g.repo.BaseOID
+	}
+	if !known.IsZero() {
+		if reason, err = g.send(ctx, user, u, []core.ObjectID{known}, fewObjects); err == nil && reason == "" {
+			return "", nil
+		}
+	}
 	theirs, err := g.h.listRefs(ctx, g.h.theirs(user))
 	if err != nil {
 		return "", err
@@ -137,9 +156,21 @@ func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate
 	if have, err = g.h.existing(ctx, g.in(), have); err != nil {
 		return "", err
 	}
-	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: have}
+	return g.send(ctx, user, u, have, math.MaxUint32)
+}
+
+// send is one try of deliver, with a pack of at most so many objects.
+func (g *gate) send(ctx context.Context, user *Repository, u policy.RefUpdate, exclude []core.ObjectID, most uint32) (reason string, err error) {
+	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: exclude}
 	err = g.h.packTo(ctx, p, func(fresh io.Reader) error {
-		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, fresh)
+		count, pack, err := objectCount(fresh)
+		if err != nil {
+			return err
+		}
+		if count > most {
+			return errManyObjects
+		}
+		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, pack)
 		if err == nil && refused["unpack"] != "" {
 			err = fmt.Errorf("the user's repository did not take the objects: %s", core.Untrusted(refused["unpack"]).Quote())
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -92,10 +93,21 @@ func refuseLoss(box core.Box, loss []boxes.Tip, err error) error {
 	case len(loss) > 0:
 		return &fail.Error{
 			Err: fmt.Errorf("destroy %s: it has commits that are nowhere else", box.Name), Code: fail.Refused, Rows: tipRows(loss),
-			Next: fmt.Sprintf("agentbox land %s says why they did not land; %s", box.Name, force),
+			Next: keep(box, loss) + "; " + force,
 		}
 	}
 	return nil
+}
+
+// keep is what saves commits that are in the box alone: only the box's own
+// branch lands, so that those of others have to come there first.
+func keep(box core.Box, loss []boxes.Tip) string {
+	repo, ok := box.Root()
+	elsewhere := func(t boxes.Tip) bool { return string(t.Ref) != "refs/heads/"+string(repo.Branch) }
+	if ok && slices.ContainsFunc(loss, elsewhere) {
+		return fmt.Sprintf("agentbox shell %s: what is brought into %s there lands", box.Name, repo.Branch)
+	}
+	return fmt.Sprintf("agentbox land %s says why they did not land", box.Name)
 }
 
 // ask asks the user; what is no clear yes is a no.

@@ -111,6 +111,20 @@ func TestDestroy(t *testing.T) {
 	}
 }
 
+func TestTheRefusalSaysWhatSavesTheCommits(t *testing.T) {
+	for ref, want := range map[core.Untrusted]string{
+		"refs/heads/agentbox/app": "agentbox land app says why they did not land; agentbox destroy --force app loses them",
+		"refs/heads/feature":      "agentbox shell app: what is brought into agentbox/app there lands; agentbox destroy --force app loses them",
+	} {
+		s, _, _, _ := streams.Test()
+		k := &keeper{tips: []boxes.Tip{{Ref: ref, OID: oid}}}
+		err := RunDestroy(t.Context(), &DestroyOptions{Options: options(s, k), Yes: true})
+		if err == nil || fail.Of(err).Next != want {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
 func TestAnInterruptAtTheQuestionDestroysNothing(t *testing.T) {
 	k := &keeper{}
 	s, _, _, _ := streams.Test()

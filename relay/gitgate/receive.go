@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -100,30 +99,34 @@ func (g *gate) intoGate() command {
 	cmd := g.in("receive-pack", "--stateless-rpc", g.dir)
 	cmd.gitDir = "" // receive-pack takes the path itself
 	cmd.config = append(cmd.config,
-		"receive.fsckObjects=true", "receive.autogc=false", "receive.unpackLimit=100",
+		"receive.fsckObjects=true", "receive.autogc=false", fmt.Sprintf("receive.unpackLimit=%d", unpackLimit),
 		fmt.Sprintf("receive.maxInputSize=%d", g.h.pack.PackBytes),
 	)
 	return cmd
 }
 
-// intoUser is receive-pack in the user's repository, as its owner. The box's
-// name stands in the reflog.
+// intoUser is receive-pack in the user's repository, as its owner.
 func (g *gate) intoUser(user *Repository) command {
 	cmd := g.h.theirs(user, "receive-pack", "--stateless-rpc", user.CommonDir)
 	cmd.gitDir = ""
 	cmd.config = append(slices.Concat(noExecution, thrift),
 		"receive.fsckObjects=false", // the gate has done it
-		"receive.autogc=false", "receive.unpackLimit=100", "receive.denyCurrentBranch=refuse",
+		"receive.autogc=false", fmt.Sprintf("receive.unpackLimit=%d", unpackLimit), "receive.denyCurrentBranch=refuse",
 		"receive.denyNonFastForwards=false", "core.alternateRefsCommand=true", "core.logAllRefUpdates=true",
 	)
-	cmd.env = append(cmd.env, "GIT_COMMITTER_NAME=agentbox "+string(g.box.Name), "GIT_COMMITTER_EMAIL=box@agentbox.invalid")
+	cmd.env = append(cmd.env, g.signature()...)
 	cmd.limits = &importBounds
 	return cmd
 }
 
-// fewObjects is what a landing may carry without a look at what else the user's
-// repository has.
-const fewObjects = 2000
+const (
+	// fewObjects is what a landing may carry without a look at what else the
+	// user's repository has.
+	fewObjects = 2000
+	// unpackLimit is up to how many objects are stored one by one, as
+	// receive.unpackLimit says.
+	unpackLimit = 100
+)
 
 var errManyObjects = errors.New("many objects")
 
@@ -133,17 +136,12 @@ var errManyObjects = errors.New("many objects")
 // runs out of stack on some, as soon as the user's git tidies up. It returns
 // git's reason when the ref was refused.
 //
-// What the ref is at, or the box began with, is nearly always enough to leave
-// out. Where it is not, all that both repositories know is left out instead.
+// What the ref is at is nearly always enough to leave out, and the user's
+// repository has all that it reaches. Where that does not do, all that both
+// repositories know is left out, and git looks whether the rest is whole.
 func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate) (reason string, err error) {
-	known := u.Old
-	if known.IsZero() {
-		known = g.repo.BaseOID
-	}
-	if !known.IsZero() {
-		if reason, err = g.send(ctx, user, u, []core.ObjectID{known}, fewObjects); err == nil && reason == "" {
-			return "", nil
-		}
+	if !u.Old.IsZero() && g.extend(ctx, user, u) == nil {
+		return "", nil
 	}
 	theirs, err := g.h.listRefs(ctx, g.h.theirs(user))
 	if err != nil {
@@ -156,21 +154,9 @@ func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate
 	if have, err = g.h.existing(ctx, g.in(), have); err != nil {
 		return "", err
 	}
-	return g.send(ctx, user, u, have, math.MaxUint32)
-}
-
-// send is one try of deliver, with a pack of at most so many objects.
-func (g *gate) send(ctx context.Context, user *Repository, u policy.RefUpdate, exclude []core.ObjectID, most uint32) (reason string, err error) {
-	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: exclude}
+	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: have}
 	err = g.h.packTo(ctx, p, func(fresh io.Reader) error {
-		count, pack, err := objectCount(fresh)
-		if err != nil {
-			return err
-		}
-		if count > most {
-			return errManyObjects
-		}
-		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, pack)
+		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, fresh)
 		if err == nil && refused["unpack"] != "" {
 			err = fmt.Errorf("the user's repository did not take the objects: %s", core.Untrusted(refused["unpack"]).Quote())
 		}
@@ -178,4 +164,39 @@ func (g *gate) send(ctx context.Context, user *Repository, u policy.RefUpdate, e
 		return err
 	})
 	return reason, err
+}
+
+// extend moves a ref that exists, with few processes: the objects beyond it,
+// then the ref, if it still is where it was.
+func (g *gate) extend(ctx context.Context, user *Repository, u policy.RefUpdate) error {
+	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: []core.ObjectID{u.Old}}
+	err := g.h.packTo(ctx, p, func(fresh io.Reader) error {
+		count, pack, err := objectCount(fresh)
+		if err != nil {
+			return err
+		}
+		if count > fewObjects {
+			return errManyObjects
+		}
+		take := g.h.theirs(user, "unpack-objects", "-q")
+		if count > unpackLimit {
+			take.args = []string{"index-pack", "--stdin"}
+		}
+		take.config = slices.Concat(noExecution, thrift)
+		take.stdin, take.limits = pack, &importBounds
+		_, err = g.h.run.run(ctx, take)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	move := g.h.theirs(user)
+	move.config = slices.Concat(noExecution, []string{"core.logAllRefUpdates=true"})
+	move.env = append(move.env, g.signature()...)
+	return g.h.moveRefs(ctx, move, g.repo.ObjectFormat, []change{{u.Ref, u.New, u.Old}})
+}
+
+// signature puts the box's name into the user's reflog.
+func (g *gate) signature() []string {
+	return []string{"GIT_COMMITTER_NAME=agentbox " + string(g.box.Name), "GIT_COMMITTER_EMAIL=box@agentbox.invalid"}
 }

@@ -173,7 +173,9 @@ func (w *world) pack(from repo, tip core.ObjectID, without ...core.ObjectID) str
 	for _, id := range without {
 		list += "^" + string(id) + "\n"
 	}
-	return w.spool(from.feed(list, "pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset") + "\n")
+	pack, err := from.try(list, "pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset")
+	check(w.t, err)
+	return w.spool(pack)
 }
 
 // packOf spools a pack of exactly the named objects.
@@ -183,13 +185,15 @@ func (w *world) packOf(from repo, ids ...core.ObjectID) string {
 	for _, id := range ids {
 		list += string(id) + "\n"
 	}
-	return w.spool(from.feed(list, "pack-objects", "--stdout", "-q"))
+	pack, err := from.try(list, "pack-objects", "--stdout", "-q")
+	check(w.t, err)
+	return w.spool(pack)
 }
 
 func (w *world) spool(pack string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "pack")
-	check(w.t, os.WriteFile(path, []byte(strings.TrimSuffix(pack, "\n")), 0o600))
+	check(w.t, os.WriteFile(path, []byte(pack), 0o600))
 	return path
 }
 

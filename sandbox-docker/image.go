@@ -176,7 +176,7 @@ func (p *Provider) pull(ctx context.Context, ref string) error {
 func (p *Provider) pullReady(ctx context.Context, w wanted) (bool, error) {
 	p.opts.Progress("look for " + w.remote)
 	if err := p.pull(ctx, w.remote); err != nil {
-		p.opts.Progress(err.Error())
+		p.opts.Progress("it can't be had ready-made, so it is built here (" + err.Error() + ")")
 		return false, ctx.Err()
 	}
 	got, err := p.engine.Image(ctx, w.remote)

@@ -186,6 +186,8 @@ func refOutcome(u policy.RefUpdate, pushed relay.PushResult) (done, reason strin
 		switch {
 		case r.Status == '=':
 			return "up to date " + u.Ref, ""
+		case r.Status != '!' && u.Old.IsZero():
+			return fmt.Sprintf("pushed %s, new at %s", u.Ref, u.New.Short()), ""
 		case r.Status != '!':
 			return fmt.Sprintf("pushed %s %s..%s", u.Ref, u.Old.Short(), u.New.Short()), ""
 		case strings.Contains(string(r.Detail), "stale info"):

@@ -20,7 +20,7 @@ func TestMainJob(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.project, "src/app.txt"), "one\ntwo, not committed\n")
 	w.write(filepath.Join(w.project, "notes/idea.txt"), "untracked\n")
-	w.ok("create", "--name", w.box)
+	w.create()
 
 	t.Run("the box has the project, its dirty state and no credential", func(t *testing.T) { dirtyState(t, w) })
 	t.Run("commits land in the user's repository", func(t *testing.T) { landing(t, w) })

@@ -27,8 +27,12 @@ const (
 	remoteRepo     = "project.git"
 )
 
-// limit bounds every command of the suite.
-const limit = 2 * time.Minute
+// limit bounds every command of the suite, imageLimit one that may have to
+// build the box image from nothing.
+const (
+	limit      = 2 * time.Minute
+	imageLimit = 15 * time.Minute
+)
 
 // world is one user's machine: a home, a project with a remote, the command.
 type world struct {
@@ -166,10 +170,24 @@ func (w *world) environ() []string {
 func (w *world) ok(args ...string) result {
 	w.t.Helper()
 	r := w.run(args...)
+	w.succeeded(r, args)
+	return r
+}
+
+// create makes the world's box.
+func (w *world) create() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), imageLimit)
+	defer cancel()
+	args := []string{"create", "--name", w.box}
+	w.succeeded(w.runContext(ctx, nil, args...), args)
+}
+
+func (w *world) succeeded(r result, args []string) {
+	w.t.Helper()
 	if r.code != 0 {
 		w.t.Fatalf("agentbox %s: exit %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
 	}
-	return r
 }
 
 // inBox runs a shell script in the box.

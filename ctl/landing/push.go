@@ -64,7 +64,7 @@ func send(ctx context.Context, repo Repo, updates []update, held []core.ObjectID
 	}()
 	defer func() {
 		cancel()
-		pack.Close()
+		_ = pack.Close() // ends the process; the error that matters is known
 		<-packed
 	}()
 	return post(ctx, repo.Endpoint, io.MultiReader(&head, pack), updates)

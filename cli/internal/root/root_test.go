@@ -146,7 +146,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"git", "psuh"}, "error: no command \"psuh\" in agentbox git\nnext: did you mean: agentbox git push\n"},
 		{[]string{"list", "extra"}, "error: agentbox list takes no argument, and \"extra\" is one too many\nnext: agentbox list --help\n"},
 		{[]string{"list", "--bogus"}, "error: agentbox list has no option \"--bogus\"\nnext: agentbox list --help\n"},
-		{[]string{"create", "--nmae", "x"}, "error: agentbox create has no option \"--nmae\"\nnext: did you mean --name? agentbox create --help\n"},
+		{[]string{"create", "--nam", "x"}, "error: agentbox create has no option \"--nam\"\nnext: did you mean --name? agentbox create --help\n"},
 		{[]string{"lsit", "--all"}, "error: no command \"lsit\" in agentbox\nnext: did you mean: agentbox list\n"},
 		{[]string{"relay", "serve", "--port", "abc"}, "error: agentbox relay serve: invalid value \"abc\" for option --port\nnext: agentbox relay serve --help\n"},
 		{[]string{"list", "--", "ls"}, "error: agentbox list runs no command, so nothing may follow --\nnext: agentbox list --help\n"},

@@ -143,6 +143,7 @@ func RunStatus(ctx context.Context, o *StatusOptions) error {
 	if err != nil {
 		return err
 	}
+	o.Streams.Note("box %s says:", box.Name)
 	out, errOut := output.NewLines(o.Streams.Out), output.NewLines(o.Streams.ErrOut)
 	code, err := p.Exec(ctx, box, provider.ExecRequest{
 		Argv:   []string{"git", "-C", string(repo.BoxPath), "status", "--short", "--branch"},

@@ -54,6 +54,7 @@ func Run(ctx context.Context, o *Options) error {
 	if _, err := o.Relay(ctx); err != nil {
 		return err
 	}
+	o.Streams.Note("box %s says:", box.Name)
 	lines := output.NewLines(o.Streams.Out)
 	code, err := o.Land(ctx, box, lines)
 	if err != nil {

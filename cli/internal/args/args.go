@@ -54,6 +54,30 @@ func Words(c *cli.Command, f *factory.Factory, least, most int) error {
 	return NoTail(c, f)
 }
 
+// SelectionFlags are the flags of a command that takes several boxes.
+func SelectionFlags(s *factory.Selection) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "project", Usage: "all boxes of this project", Destination: &s.Project, Local: true},
+		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "all boxes of all projects", Destination: &s.All, Local: true},
+	}
+}
+
+// Select fills in the boxes that the line names, and refuses a line that says
+// which boxes in more than one way.
+func Select(c *cli.Command, f *factory.Factory, s *factory.Selection) error {
+	s.Refs = c.Args().Slice()
+	ways := 0
+	for _, named := range []bool{len(s.Refs) > 0, s.Project, s.All} {
+		if named {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return fail.Usagef(usage(c), "%s takes boxes, or --project, or --all: one of the three", c.FullName())
+	}
+	return NoTail(c, f)
+}
+
 // JSON is the --json flag, which fills j.
 func JSON(j *output.JSON) cli.Flag {
 	return &cli.GenericFlag{

@@ -62,27 +62,111 @@ func (k *Keeper) Start(ctx context.Context, box core.Box) error {
 // never answer.
 const startTimeout = 2 * time.Minute
 
+// Outcome is what a verb did to a box.
+type Outcome struct {
+	// State is the box's now; Already tells that it was in it before.
+	State   core.State
+	Already bool
+	// Left are the commits that are in the box alone.
+	Left []Tip
+}
+
 // Stop gives the box the chance to hand in its commits, stops it, and tells
 // what is only in the box.
-func (k *Keeper) Stop(ctx context.Context, box core.Box) (left []Tip, err error) {
-	p, err := k.Provider(box.Provider)
+func (k *Keeper) Stop(ctx context.Context, box core.Box) (Outcome, error) {
+	done := Outcome{State: core.StateStopped}
+	p, s, err := k.look(ctx, box)
 	if err != nil {
-		return nil, err
-	}
-	s, err := p.State(ctx, box)
-	if err != nil {
-		return nil, err
+		return done, err
 	}
 	clean := box.StoppedClean
-	if s == core.StateRunning {
-		left, err = k.Unlanded(ctx, box)
-		clean = err == nil && len(left) == 0
+	switch s {
+	case core.StateStopped:
+		done.Already = true
+		return done, nil
+	case core.StateRunning, core.StatePaused:
+		if err = thaw(ctx, p, box, s); err == nil {
+			done.Left, err = k.Unlanded(ctx, box)
+		}
+		clean = err == nil && len(done.Left) == 0
 	}
 	if err := p.Stop(ctx, box); err != nil {
-		return left, err
+		return done, err
 	}
 	box.StoppedClean = clean
-	return left, k.put(ctx, box)
+	return done, k.put(ctx, box)
+}
+
+// Pause gives the box the chance to hand in its commits and freezes it; what
+// runs in it goes on after Unpause. The error wraps provider.ErrUnsupported
+// where the provider freezes nothing.
+func (k *Keeper) Pause(ctx context.Context, box core.Box) (Outcome, error) {
+	done := Outcome{State: core.StatePaused}
+	p, s, err := k.look(ctx, box)
+	if err != nil {
+		return done, err
+	}
+	pauser, err := pauserOf(p)
+	if err != nil {
+		return done, err
+	}
+	switch s {
+	case core.StatePaused:
+		done.Already = true
+		return done, nil
+	case core.StateRunning:
+		// What can't be handed in stays in the box, and Left says so if the
+		// box answers at all.
+		if done.Left, err = k.Unlanded(ctx, box); err != nil && ctx.Err() != nil {
+			return done, context.Cause(ctx)
+		}
+	}
+	return done, pauser.Pause(ctx, box)
+}
+
+// Unpause lets a frozen box go on.
+func (k *Keeper) Unpause(ctx context.Context, box core.Box) (Outcome, error) {
+	done := Outcome{State: core.StateRunning}
+	p, s, err := k.look(ctx, box)
+	if err != nil {
+		return done, err
+	}
+	pauser, err := pauserOf(p)
+	if err != nil {
+		return done, err
+	}
+	done.Already = s == core.StateRunning
+	return done, pauser.Unpause(ctx, box)
+}
+
+// look finds the box's provider and asks it for the box's state.
+func (k *Keeper) look(ctx context.Context, box core.Box) (provider.Provider, core.State, error) {
+	p, err := k.Provider(box.Provider)
+	if err != nil {
+		return nil, core.StateUnknown, err
+	}
+	s, err := p.State(ctx, box)
+	return p, s, err
+}
+
+func pauserOf(p provider.Provider) (provider.Pauser, error) {
+	pauser, ok := p.(provider.Pauser)
+	if !ok {
+		return nil, fmt.Errorf("pause a box of %s: %w; stop it instead", p.Name(), provider.ErrUnsupported)
+	}
+	return pauser, nil
+}
+
+// thaw lets a frozen box go on, so that it can be asked something.
+func thaw(ctx context.Context, p provider.Provider, box core.Box, s core.State) error {
+	if s != core.StatePaused {
+		return nil
+	}
+	pauser, err := pauserOf(p)
+	if err != nil {
+		return err
+	}
+	return pauser.Unpause(ctx, box)
 }
 
 func (k *Keeper) put(ctx context.Context, box core.Box) error {
@@ -98,22 +182,28 @@ func (k *Keeper) put(ctx context.Context, box core.Box) error {
 var ErrUnseen = errors.New("the box does not run, and it is not known whether all its commits have landed")
 
 // Loss are the commits that a destroy would lose, handed in first if the box
-// runs. The error wraps ErrUnseen where the box cannot be asked.
+// runs; a frozen one goes on for as long as it is asked. The error wraps
+// ErrUnseen where the box cannot be asked.
 func (k *Keeper) Loss(ctx context.Context, box core.Box) ([]Tip, error) {
 	if box.Creating || len(box.Repos) == 0 {
 		return nil, nil
 	}
-	p, err := k.Provider(box.Provider)
-	if err != nil {
-		return nil, err
-	}
-	s, err := p.State(ctx, box)
+	p, s, err := k.look(ctx, box)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case s == core.StateRunning:
 		return k.Unlanded(ctx, box)
+	case s == core.StatePaused:
+		if err := thaw(ctx, p, box, s); err != nil {
+			return nil, err
+		}
+		loss, err := k.Unlanded(ctx, box)
+		if again := p.(provider.Pauser).Pause(context.WithoutCancel(ctx), box); again != nil {
+			err = errors.Join(err, again)
+		}
+		return loss, err
 	case s == core.StateMissing, box.StoppedClean:
 		return nil, nil
 	default:

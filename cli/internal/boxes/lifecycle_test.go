@@ -76,6 +76,16 @@ func (w *ward) Stop(context.Context, core.Box) error {
 	return nil
 }
 
+func (w *ward) Pause(context.Context, core.Box) error {
+	w.calls, w.state = append(w.calls, "pause"), core.StatePaused
+	return nil
+}
+
+func (w *ward) Unpause(context.Context, core.Box) error {
+	w.calls, w.state = append(w.calls, "unpause"), core.StateRunning
+	return nil
+}
+
 func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (int, error) {
 	call := strings.Join(req.Argv, " ")
 	if w.hangs {
@@ -126,9 +136,9 @@ func record(t *testing.T, w *ward, id string) core.Box {
 
 func TestStopHandsInFirstAndRemembersThatAllIsSafe(t *testing.T) {
 	w, k, box := newWard(t)
-	left, err := k.Stop(t.Context(), box)
-	if err != nil || len(left) != 0 {
-		t.Fatalf("left %v, %v", left, err)
+	done, err := k.Stop(t.Context(), box)
+	if err != nil || len(done.Left) != 0 || done.Already {
+		t.Fatalf("%+v, %v", done, err)
 	}
 	if want := []string{"land", "refs", "stop"}; !slices.Equal(w.calls, want) {
 		t.Errorf("calls %v, want %v", w.calls, want)
@@ -142,6 +152,50 @@ func TestStopHandsInFirstAndRemembersThatAllIsSafe(t *testing.T) {
 	}
 	if record(t, w, box.ID).StoppedClean {
 		t.Error("a box that runs counts as clean")
+	}
+}
+
+func TestAPauseHandsInFirst(t *testing.T) {
+	w, k, box := newWard(t)
+	w.refs += string(lostOID) + " refs/stash\n"
+	done, err := k.Pause(t.Context(), box)
+	if want := []string{"land", "refs", "pause"}; err != nil || done.Already || len(done.Left) != 1 || !slices.Equal(w.calls, want) {
+		t.Errorf("%+v, %v, calls %v, want %v", done, err, w.calls, want)
+	}
+	w.calls = nil
+	if done, err := k.Pause(t.Context(), box); err != nil || !done.Already || len(w.calls) != 0 {
+		t.Errorf("again: %+v, %v, calls %v", done, err, w.calls)
+	}
+	if done, err := k.Unpause(t.Context(), box); err != nil || done.Already || w.state != core.StateRunning {
+		t.Errorf("unpause: %+v, %v", done, err)
+	}
+	if done, err := k.Unpause(t.Context(), box); err != nil || !done.Already {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+}
+
+// TestAFrozenBoxGoesOnForAsLongAsItIsAsked: a paused box can hand in nothing.
+func TestAFrozenBoxGoesOnForAsLongAsItIsAsked(t *testing.T) {
+	w, k, box := newWard(t)
+	w.state = core.StatePaused
+	if loss, err := k.Loss(t.Context(), box); err != nil || loss != nil || !slices.Equal(w.calls, []string{"unpause", "land", "refs", "pause"}) {
+		t.Errorf("loss %v, %v, calls %v", loss, err, w.calls)
+	}
+	w.calls = nil
+	if _, err := k.Stop(t.Context(), box); err != nil || !slices.Equal(w.calls, []string{"unpause", "land", "refs", "stop"}) {
+		t.Errorf("stop: %v, calls %v", err, w.calls)
+	}
+	w.calls = nil
+	if done, err := k.Stop(t.Context(), box); err != nil || !done.Already || len(w.calls) != 0 {
+		t.Errorf("again: %+v, %v, calls %v", done, err, w.calls)
+	}
+}
+
+func TestAProviderThatFreezesNothing(t *testing.T) {
+	w, k, box := newWard(t)
+	k.Provider = func(string) (provider.Provider, error) { return struct{ provider.Provider }{w}, nil }
+	if _, err := k.Pause(t.Context(), box); !errors.Is(err, provider.ErrUnsupported) || len(w.calls) != 0 {
+		t.Errorf("%v, calls %v", err, w.calls)
 	}
 }
 
@@ -160,9 +214,9 @@ func TestAStartHandsOverANewToken(t *testing.T) {
 func TestWhatOnlyTheBoxHasIsALoss(t *testing.T) {
 	w, k, box := newWard(t)
 	w.refs += string(lostOID) + " refs/stash\n"
-	left, err := k.Stop(t.Context(), box)
-	if want := []Tip{{"refs/stash", lostOID}}; err != nil || !slices.Equal(left, want) {
-		t.Fatalf("left %v, %v", left, err)
+	done, err := k.Stop(t.Context(), box)
+	if want := []Tip{{"refs/stash", lostOID}}; err != nil || !slices.Equal(done.Left, want) {
+		t.Fatalf("%+v, %v", done, err)
 	}
 	if _, err := k.Loss(t.Context(), record(t, w, box.ID)); !errors.Is(err, ErrUnseen) {
 		t.Errorf("a stopped box that was not clean: %v", err)
@@ -182,8 +236,8 @@ func TestABoxThatDoesNotAnswerCannotHoldUpAStop(t *testing.T) {
 		w, k, box := newWard(t)
 		w.land = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		began := time.Now()
-		if left, err := k.Stop(t.Context(), box); err != nil || len(left) != 0 || time.Since(began) != landTimeout {
-			t.Errorf("left %v, %v after %s", left, err, time.Since(began))
+		if done, err := k.Stop(t.Context(), box); err != nil || len(done.Left) != 0 || time.Since(began) != landTimeout {
+			t.Errorf("%+v, %v after %s", done, err, time.Since(began))
 		}
 		_, err := k.Land(t.Context(), box, io.Discard)
 		w.state = core.StateRunning

@@ -106,6 +106,41 @@ func (f *Factory) Box(ref string) (core.Box, error) {
 	return state.Resolve(boxes, ref, root)
 }
 
+// Selection says which boxes a command is for: those of Refs, or all of the
+// project, or all of the home; without any, the project's only box.
+type Selection struct {
+	Refs         []string
+	Project, All bool
+}
+
+// Select are the boxes of a selection, each once. All are found before any is
+// touched, so that a slip in the last reference changes nothing.
+func (f *Factory) Select(s Selection) ([]core.Box, error) {
+	all, root, err := f.Boxes()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.All:
+		return all, nil
+	case s.Project:
+		return (&state.State{Boxes: all}).Project(root), nil
+	case len(s.Refs) == 0:
+		s.Refs = []string{""}
+	}
+	var chosen []core.Box
+	for _, ref := range s.Refs {
+		box, err := state.Resolve(all, ref, root)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(chosen, func(b core.Box) bool { return b.ID == box.ID }) {
+			chosen = append(chosen, box)
+		}
+	}
+	return chosen, nil
+}
+
 // Boxes are all records, and the root of the project that the user stands in.
 func (f *Factory) Boxes() (boxes []core.Box, root string, err error) {
 	store, err := f.Store()

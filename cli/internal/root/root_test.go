@@ -151,6 +151,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"relay", "serve", "--port", "abc"}, "error: agentbox relay serve: invalid value \"abc\" for option --port\nnext: agentbox relay serve --help\n"},
 		{[]string{"list", "--", "ls"}, "error: agentbox list runs no command, so nothing may follow --\nnext: agentbox list --help\n"},
 		{[]string{"list", "--json=nope"}, `{"error":{"code":2,"message":"unknown field \"nope\" for --json"`},
+		{[]string{"stop", "--all", "--project"}, "error: agentbox stop takes boxes, or --project, or --all: one of the three\nnext: agentbox stop --help\n"},
+		{[]string{"pause", "--all", "app"}, "error: agentbox pause takes boxes, or --project, or --all: one of the three\nnext: agentbox pause --help\n"},
 		{[]string{"shell", "--"}, "error: no command behind --\nnext: agentbox shell [box] -- ls -l\n"},
 		{[]string{"shell", "a", "b"}, "error: agentbox shell takes one box; a command for it goes behind --\nnext: agentbox shell [box] -- command…\n"},
 		{[]string{"agent", "approve"}, "error: agentbox agent approve needs one argument\nnext: agentbox agent approve --help\n"},

@@ -4,6 +4,8 @@
 //
 // Invariants:
 //   - Memory is bounded by Limits.Objects, whatever the pack says.
+//   - Copy passes on no byte that has not been looked at, and the checksum at
+//     the end only when all before it was right.
 //   - No byte is inflated beyond what an object declared, and nothing is
 //     declared beyond the limits.
 //   - A pack that passes is one whole pack with nothing behind it.
@@ -85,23 +87,44 @@ func (e *BoundError) Error() string {
 // Result describes a pack that passed.
 type Result struct {
 	Objects  int64
-	Bytes    int64
+	Largest  int64 // bytes of the largest object, inflated
 	Inflated int64
+	Bytes    int64
+}
+
+// Over is the first of the limits that the pack exceeds, nil if none. What a
+// pack must not exceed at all stands in the limits of Scan.
+func (r Result) Over(l Limits) *BoundError {
+	for _, b := range []BoundError{
+		{BoundPack, l.PackBytes, r.Bytes}, {BoundObject, l.ObjectBytes, r.Largest},
+		{BoundInflated, l.InflatedBytes, r.Inflated}, {BoundObjects, l.Objects, r.Objects},
+	} {
+		if b.Got > b.Limit {
+			return &b
+		}
+	}
+	return nil
 }
 
 // Scan reads one pack whose ids have the given object format, "sha1" or
 // "sha256", to the end of r. Errors are those of r, or wrap ErrMalformed, or
 // are a *BoundError.
 func Scan(r io.Reader, objectFormat string, limits Limits) (Result, error) {
+	return Copy(io.Discard, r, objectFormat, limits)
+}
+
+// Copy is Scan that passes the pack on to w. What w has when an error is
+// returned is no whole pack. Errors of w are returned as they are.
+func Copy(w io.Writer, r io.Reader, objectFormat string, limits Limits) (Result, error) {
 	h, err := newHash(objectFormat)
 	if err != nil {
 		return Result{}, err
 	}
-	s := &scanner{src: source{r: r, hash: h, limit: limits.PackBytes}, limits: limits}
+	s := &scanner{src: source{r: r, w: w, hash: h, limit: limits.PackBytes}, limits: limits}
 	if err := s.pack(); err != nil {
 		return Result{}, err
 	}
-	return Result{Objects: int64(len(s.starts)), Bytes: s.src.offset(), Inflated: s.inflated}, nil
+	return Result{Objects: int64(len(s.starts)), Largest: s.largest, Bytes: s.src.offset(), Inflated: s.inflated}, nil
 }
 
 func newHash(objectFormat string) (hash.Hash, error) {
@@ -119,6 +142,7 @@ type scanner struct {
 	limits   Limits
 	inflate  io.ReadCloser
 	inflated int64
+	largest  int64
 	// starts, sizes and depths describe the objects so far, by position.
 	starts []int64
 	sizes  []int64
@@ -181,16 +205,18 @@ func (s *scanner) object() error {
 	if err := s.charge(size); err != nil {
 		return err
 	}
-	begin, err := s.body(size)
-	if err != nil {
-		return err
-	}
+	made := size
+	judge := func([]byte) error { return nil }
 	if kind == typeOfsDelta || kind == typeRefDelta {
-		if size, err = s.deltaResult(begin, size, baseSize); err != nil {
+		judge = func(begin []byte) (err error) {
+			made, err = s.deltaResult(begin, size, baseSize)
 			return err
 		}
 	}
-	s.starts, s.sizes, s.depths = append(s.starts, start), append(s.sizes, size), append(s.depths, depth)
+	if err := s.body(size, judge); err != nil {
+		return err
+	}
+	s.starts, s.sizes, s.depths = append(s.starts, start), append(s.sizes, made), append(s.depths, depth)
 	return nil
 }
 
@@ -243,6 +269,7 @@ func (s *scanner) charge(size int64) error {
 	if size > s.limits.ObjectBytes {
 		return &BoundError{BoundObject, s.limits.ObjectBytes, size}
 	}
+	s.largest = max(s.largest, size)
 	if s.inflated += size; s.inflated > s.limits.InflatedBytes {
 		return &BoundError{BoundInflated, s.limits.InflatedBytes, s.inflated}
 	}
@@ -252,29 +279,33 @@ func (s *scanner) charge(size int64) error {
 // deltaHeader is room for the two sizes that open a delta.
 const deltaHeader = 20
 
-// body inflates exactly size bytes and returns the first few of them.
-func (s *scanner) body(size int64) ([]byte, error) {
+// body inflates exactly size bytes and lets judge look at the first few of
+// them, before it takes what follows.
+func (s *scanner) body(size int64, judge func(begin []byte) error) error {
 	packed := s.src.offset()
 	if err := s.reset(); err != nil {
-		return nil, err
+		return err
 	}
 	begin := make([]byte, min(size, deltaHeader))
 	if _, err := io.ReadFull(s.inflate, begin); err != nil {
-		return nil, inflateError(err)
+		return inflateError(err)
+	}
+	if err := judge(begin); err != nil {
+		return err
 	}
 	rest := size - int64(len(begin))
 	if n, err := io.CopyN(io.Discard, s.inflate, rest); err != nil || n != rest {
-		return nil, inflateError(err)
+		return inflateError(err)
 	}
 	// One more read must find the end; it also verifies the checksum.
 	if n, err := s.inflate.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, inflateError(err)
+		return inflateError(err)
 	}
 	packed = max(s.src.offset()-packed, 1)
 	if size > ratioFloor && size/packed > s.limits.Ratio {
-		return nil, &BoundError{BoundRatio, s.limits.Ratio, size / packed}
+		return &BoundError{BoundRatio, s.limits.Ratio, size / packed}
 	}
-	return begin, nil
+	return nil
 }
 
 func (s *scanner) reset() error {
@@ -322,6 +353,7 @@ func (s *scanner) deltaResult(begin []byte, size, baseSize int64) (int64, error)
 	if result > s.limits.ObjectBytes {
 		return 0, &BoundError{BoundObject, s.limits.ObjectBytes, result}
 	}
+	s.largest = max(s.largest, result)
 	return result, s.charge(max(result-size, 0))
 }
 

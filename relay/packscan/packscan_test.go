@@ -9,6 +9,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,17 +97,21 @@ func TestScanPasses(t *testing.T) {
 	}{
 		"empty":         {newPack("sha1", 0).seal(), "sha1", packscan.Result{Bytes: 32}},
 		"empty sha256":  {newPack("sha256", 0).seal(), "sha256", packscan.Result{Bytes: 44}},
-		"blob":          {newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal(), "sha1", packscan.Result{Objects: 1, Inflated: 5}},
+		"blob":          {newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal(), "sha1", packscan.Result{Objects: 1, Largest: 5, Inflated: 5}},
 		"empty blob":    {newPack("sha1", 1).head(blob, 0).deflate(nil).seal(), "sha1", packscan.Result{Objects: 1}},
-		"offset delta":  {twice.seal(), "sha1", packscan.Result{Objects: 2, Inflated: 15}},
-		"thin":          {newPack("sha256", 1).head(refDelta, 2).raw(make([]byte, 32)...).deflate(delta(0, 0)).seal(), "sha256", packscan.Result{Objects: 1, Inflated: 2}},
-		"million zeros": {newPack("sha1", 1).head(blob, 1_000_000).zeros(1_000_000).seal(), "sha1", packscan.Result{Objects: 1, Inflated: 1_000_000}},
+		"offset delta":  {twice.seal(), "sha1", packscan.Result{Objects: 2, Largest: 10, Inflated: 15}},
+		"thin":          {newPack("sha256", 1).head(refDelta, 2).raw(make([]byte, 32)...).deflate(delta(0, 0)).seal(), "sha256", packscan.Result{Objects: 1, Largest: 2, Inflated: 2}},
+		"million zeros": {newPack("sha1", 1).head(blob, 1_000_000).zeros(1_000_000).seal(), "sha1", packscan.Result{Objects: 1, Largest: 1_000_000, Inflated: 1_000_000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := packscan.Scan(iotest.HalfReader(bytes.NewReader(c.pack)), c.format, packscan.Defaults)
+			var passed bytes.Buffer
+			got, err := packscan.Copy(&passed, iotest.HalfReader(bytes.NewReader(c.pack)), c.format, packscan.Defaults)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !bytes.Equal(passed.Bytes(), c.pack) {
+				t.Errorf("passed on %x, want %x", passed.Bytes(), c.pack)
 			}
 			c.want.Bytes = int64(len(c.pack))
 			if got != c.want {
@@ -216,6 +221,65 @@ func TestScanKeepsTheReadersError(t *testing.T) {
 	}
 }
 
+// TestCopyPassesNothingOnUnseen: what follows is cut where it is looked at, even
+// when it came in one piece with what was fine.
+func TestCopyPassesNothingOnUnseen(t *testing.T) {
+	t.Parallel()
+	bomb := newPack("sha1", 2).head(blob, 5).deflate([]byte("hello"))
+	fine := bomb.Len()
+	noise := make([]byte, 200<<10) // more than any buffer, and compresses to no less
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	d := delta(0, 1600<<20, noise...)
+	bomb.head(refDelta, uint64(len(d))).raw(make([]byte, 20)...).deflate(d)
+	badSum := newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal()
+	badSum[len(badSum)-1] ^= 1
+	for name, c := range map[string]struct {
+		pack []byte
+		most int
+	}{
+		"delta that makes too much": {bomb.seal(), fine + 64},
+		"wrong checksum":            {badSum, len(badSum) - 20},
+		"bytes behind it":           {append(newPack("sha1", 0).seal(), 'x'), 12},
+	} {
+		var passed bytes.Buffer
+		if _, err := packscan.Copy(&passed, bytes.NewReader(c.pack), "sha1", packscan.Defaults); err == nil {
+			t.Errorf("%s: it passed", name)
+		}
+		if passed.Len() > c.most {
+			t.Errorf("%s: %d bytes were passed on, want at most %d", name, passed.Len(), c.most)
+		}
+	}
+}
+
+func TestCopyKeepsTheWritersError(t *testing.T) {
+	t.Parallel()
+	read, write := io.Pipe()
+	gone := errors.New("gone")
+	read.CloseWithError(gone)
+	if _, err := packscan.Copy(write, bytes.NewReader(newPack("sha1", 0).seal()), "sha1", packscan.Defaults); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOver(t *testing.T) {
+	t.Parallel()
+	r := packscan.Result{Objects: 3, Largest: 10, Inflated: 20, Bytes: 15}
+	at := packscan.Limits{Objects: 3, ObjectBytes: 10, InflatedBytes: 20, PackBytes: 15}
+	if over := r.Over(at); over != nil {
+		t.Errorf("at the limits: %v", over)
+	}
+	for bound, l := range map[packscan.Bound]packscan.Limits{
+		packscan.BoundObjects:  {Objects: 2, ObjectBytes: 10, InflatedBytes: 20, PackBytes: 15},
+		packscan.BoundObject:   {Objects: 3, ObjectBytes: 9, InflatedBytes: 20, PackBytes: 15},
+		packscan.BoundInflated: {Objects: 3, ObjectBytes: 10, InflatedBytes: 19, PackBytes: 15},
+		packscan.BoundPack:     {Objects: 3, ObjectBytes: 10, InflatedBytes: 20, PackBytes: 14},
+	} {
+		if over := r.Over(l); over == nil || over.Bound != bound {
+			t.Errorf("over %s: %v", bound, over)
+		}
+	}
+}
+
 // TestScanOfGit reads what git packs, thin and with deltas, in both formats.
 func TestScanOfGit(t *testing.T) {
 	t.Parallel()
@@ -264,13 +328,16 @@ func FuzzScan(f *testing.F) {
 		if wide {
 			format = "sha256"
 		}
-		got, err := packscan.Scan(bytes.NewReader(pack), format, limits)
+		var passed bytes.Buffer
+		got, err := packscan.Copy(&passed, bytes.NewReader(pack), format, limits)
 		var bound *packscan.BoundError
 		switch {
 		case err == nil && (got.Bytes != int64(len(pack)) || got.Inflated > limits.InflatedBytes):
 			t.Fatalf("passed with %+v", got)
 		case err != nil && !errors.Is(err, packscan.ErrMalformed) && !errors.As(err, &bound):
 			t.Fatalf("untyped error %v", err)
+		case !bytes.HasPrefix(pack, passed.Bytes()), len(pack) > 0 && (err == nil) != (passed.Len() == len(pack)):
+			t.Fatalf("passed on %d bytes of %d, %v", passed.Len(), len(pack), err)
 		}
 	})
 }

@@ -8,14 +8,16 @@ import (
 )
 
 // source hands out the pack byte by byte, so that the inflater takes no more
-// than it needs, hashes what was taken, and counts it against the limit.
+// than it needs, hashes what was taken and passes it on, and counts it against
+// the limit.
 type source struct {
 	r     io.Reader
+	w     io.Writer
 	hash  hash.Hash
 	limit int64
 
-	buf        [32 << 10]byte
-	hashed     int // buf[:hashed] is in the hash
+	buf        [64 << 10]byte
+	settled    int // buf[:settled] is in the hash and with w
 	pos, end   int
 	discounted int64 // bytes of earlier buffers
 }
@@ -31,9 +33,11 @@ func (e *sourceError) Unwrap() error { return e.err }
 func (s *source) offset() int64 { return s.discounted + int64(s.pos) }
 
 func (s *source) fill() error {
-	s.settle()
+	if err := s.settle(); err != nil {
+		return err
+	}
 	s.discounted += int64(s.pos)
-	s.hashed, s.pos, s.end = 0, 0, 0
+	s.settled, s.pos, s.end = 0, 0, 0
 	for range 100 {
 		n, err := s.r.Read(s.buf[:])
 		s.end = n
@@ -52,10 +56,16 @@ func (s *source) fill() error {
 	return &sourceError{io.ErrNoProgress}
 }
 
-// settle hashes what was taken since the last time.
-func (s *source) settle() {
-	s.hash.Write(s.buf[s.hashed:s.pos])
-	s.hashed = s.pos
+// settle hashes and passes on what was taken since the last time. Whoever takes
+// a byte judges it before taking the next, so all of it has been looked at.
+func (s *source) settle() error {
+	taken := s.buf[s.settled:s.pos]
+	s.settled = s.pos
+	s.hash.Write(taken)
+	if _, err := s.w.Write(taken); err != nil {
+		return &sourceError{err}
+	}
+	return nil
 }
 
 // ReadByte makes the inflater read exactly its own stream.
@@ -97,10 +107,14 @@ func (s *source) skip(n int) error {
 }
 
 // trailer compares the checksum that ends the pack and makes sure that
-// nothing follows.
+// nothing follows, before it passes the checksum on.
 func (s *source) trailer() error {
-	s.settle()
+	if err := s.settle(); err != nil {
+		return err
+	}
 	want := s.hash.Sum(nil)
+	w := s.w
+	s.w = io.Discard
 	got := make([]byte, len(want))
 	if err := s.full(got); err != nil {
 		return err
@@ -113,5 +127,6 @@ func (s *source) trailer() error {
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
-	return nil
+	_, err := w.Write(got)
+	return err
 }

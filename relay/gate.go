@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -18,6 +19,8 @@ var (
 	// ErrRemote: the remote could not be reached or refused. The text comes
 	// from the remote, so it is quoted before it is shown.
 	ErrRemote = errors.New("remote")
+	// ErrBusy: another git holds a lock in the user's repository.
+	ErrBusy = errors.New("another git is at work in the user's repository, or was killed and left a lock")
 	// ErrNoRemote: the repository has no remote to push to.
 	ErrNoRemote = errors.New("the repository has no remote")
 )
@@ -42,17 +45,24 @@ type Gate interface {
 	// credentials, and brings the user's base branch up to date in the gate.
 	Refresh(ctx context.Context) error
 
-	// Import checks a spooled pack (path; empty means that none was sent) and
-	// takes it in, so that every New of updates is whole in the gate and kept
-	// under a ref of the gate's own.
-	Import(ctx context.Context, pack string, updates []policy.RefUpdate) error
+	// Import reads a pack (nil means that none was sent), checks it and takes it
+	// in, so that every New of updates is whole in the gate and kept under a ref of
+	// the gate's own. What it took is told with an error, too.
+	Import(ctx context.Context, pack io.Reader, updates []policy.RefUpdate) (Taken, error)
 
 	// Facts looks at an imported update. Findings of the tree check are facts.
 	Facts(ctx context.Context, u policy.RefUpdate) (policy.Facts, error)
 
 	// Land moves the user's branch to an imported commit. Their repository gets
-	// what the tip reaches, and no other object of the box's.
-	Land(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error)
+	// what the tip reaches, and no other object of the box's. What does not land
+	// is kept. The error wraps ErrBusy when it may work in a moment.
+	Land(ctx context.Context, req LandRequest) (wire.Landing, error)
+
+	// Look tells what Land would do with a hand-in, and does nothing.
+	Look(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error)
+
+	// Kept is what was handed in and has not landed, each as Look sees it now.
+	Kept(ctx context.Context) ([]wire.Landing, error)
 
 	// RemoteURL is where a push goes now; it differs from the recorded one
 	// when the user changed the remote.
@@ -69,6 +79,12 @@ type Gate interface {
 
 	// ObjectFormat is "sha1" or "sha256".
 	ObjectFormat() string
+}
+
+// Taken is what an import has cost.
+type Taken struct {
+	Objects, Bytes int64
+	CPU            time.Duration
 }
 
 // Refs is an advertisement.
@@ -88,6 +104,17 @@ type Ref struct {
 	Name   string
 	OID    core.ObjectID
 	Peeled core.ObjectID
+}
+
+// LandRequest is a branch of the user's and the commit that it should move to.
+type LandRequest struct {
+	Branch core.BranchName
+	Tip    core.ObjectID
+	// Agreed tells that a person was shown what the tip holds, and that the
+	// branch moves from Old to it, and said yes. Old is empty for a branch that
+	// was not there.
+	Agreed bool
+	Old    core.ObjectID
 }
 
 // PushRequest is what was decided: exactly these updates, each leased on the

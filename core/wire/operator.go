@@ -37,3 +37,31 @@ type LandingResult struct {
 	Tip      core.ObjectID   `json:"tip"`
 	Envelope Envelope        `json:"envelope"`
 }
+
+// AskLanding is the body of POST /admin/land/ask: the user wants to see, and then
+// decide, what moves where when the newest handed-in commit of Branch, the box's
+// own if empty, lands on the user's branch As, of the same name if empty.
+type AskLanding struct {
+	BoxID   string          `json:"boxId"`
+	RepoKey string          `json:"repoKey,omitempty"`
+	Branch  core.BranchName `json:"branch,omitempty"`
+	As      core.BranchName `json:"as,omitempty"`
+}
+
+// AskedLanding answers it. Approval is the question, absent where nothing can
+// move; Landing says why.
+type AskedLanding struct {
+	Landing  Landing   `json:"landing"`
+	Approval *Approval `json:"approval,omitempty"`
+}
+
+// Waiting answers GET /admin/landings: what was handed in and has not landed.
+type Waiting struct {
+	Landings []WaitingLanding `json:"landings"`
+}
+
+// WaitingLanding is one of them, as it would end now.
+type WaitingLanding struct {
+	RepoKey string `json:"repoKey"`
+	Landing
+}

@@ -139,8 +139,9 @@ type Approval struct {
 	State   ApprovalState `json:"state"`
 	// Message is one line of ours, computed from facts.
 	Message string `json:"message"`
-	// Push is set on pushes.
+	// Push is set on pushes, Land on commits that wait to land.
 	Push      *PushApproval `json:"push,omitempty"`
+	Land      *LandApproval `json:"land,omitempty"`
 	CreatedAt time.Time     `json:"createdAt"`
 	Deadline  time.Time     `json:"deadline"`
 	// AnsweredBy and Note record the answer; Note is the user's text, which
@@ -161,6 +162,18 @@ type PushApproval struct {
 	Updates   []PushedRef     `json:"updates"`
 }
 
+// LandApproval is what the host found out about commits that wait to land: the
+// user's branch Update.Ref would move from Update.Old, empty if it is not there,
+// to Update.New.
+type LandApproval struct {
+	RepoKey string `json:"repoKey"`
+	Project string `json:"project"`
+	// Status says why it is asked: LandedHeld, LandedDiverged, or Landed where
+	// the user wants to see it first.
+	Status string    `json:"status"`
+	Update PushedRef `json:"update"`
+}
+
 // PushedRef is one update with its facts and the decision.
 type PushedRef struct {
 	policy.RefUpdate
@@ -175,6 +188,13 @@ type Answer struct {
 	Answer string `json:"answer"` // "y" or "n"
 	Digest string `json:"digest,omitempty"`
 	Note   string `json:"note,omitempty"`
+}
+
+// Answered is the answer to an Answer whose request the relay carries out
+// itself; pushes wait for the box that asked, and have an empty one.
+type Answered struct {
+	Result string `json:"result,omitempty"`
+	Failed bool   `json:"failed,omitempty"`
 }
 
 // HostPush is the body of POST /admin/git/push: the user pushes what the box
@@ -195,6 +215,12 @@ type Landing struct {
 	Status string `json:"status"`
 	Detail string `json:"detail,omitempty"`
 }
+
+// Moves tells whether the user's branch moves with this outcome.
+func (l Landing) Moves() bool { return l.Status == Landed || l.Status == LandedRewritten }
+
+// Here tells whether the user has the commit after this outcome.
+func (l Landing) Here() bool { return l.Moves() || l.Status == LandedUpToDate }
 
 // The outcomes of a landing.
 const (

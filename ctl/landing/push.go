@@ -23,7 +23,7 @@ const pushTime = 10 * time.Minute
 
 // push hands the updates in; held are commits that the relay has taken before.
 // It returns what the relay refused, by branch; an error says that the push did
-// not get as far as an answer.
+// not get as far as an answer, or that the same push may go through later.
 //
 // It speaks gitprotocol-pack(5) itself: `git push` would start several
 // processes on both sides to find out what is known here.
@@ -40,6 +40,11 @@ func push(ctx context.Context, repo Repo, updates []update, held []core.ObjectID
 	}
 	if err != nil {
 		return nil, fmt.Errorf("hand in commits: %w", err)
+	}
+	for branch, why := range answer.refused {
+		if word, _, _ := strings.Cut(why, ":"); word == wire.RefusalBusy {
+			return nil, fmt.Errorf("hand in %s: %s", branch, why)
+		}
 	}
 	return answer.refused, nil
 }

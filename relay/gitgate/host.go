@@ -3,8 +3,10 @@ package gitgate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,9 +22,13 @@ import (
 type Options struct {
 	// Git is the absolute path of the git program; found on PATH if empty.
 	Git string
-	// Pack and Tree bound what a box may hand in; zero means the defaults.
+	// Pack and Tree bound what a box may hand in; zero means packscan.Ceiling and
+	// the defaults.
 	Pack packscan.Limits
 	Tree treecheck.Limits
+	// Ask is what a pack may hold before what it brings becomes a question,
+	// packscan.Defaults if zero.
+	Ask packscan.Limits
 }
 
 // Host runs git for one user's state folder. It is safe for concurrent use, by
@@ -31,12 +37,14 @@ type Host struct {
 	home core.Home
 	run  runner
 	pack packscan.Limits
+	ask  packscan.Limits
 	tree treecheck.Limits
 
 	mu       sync.Mutex
 	gates    map[string]*access
 	fetches  flights
-	findings memory
+	findings memory[[]policy.Finding]
+	facts    memory[policy.Facts]
 }
 
 // New finds git. The error wraps ErrNoGit when there is none.
@@ -52,13 +60,16 @@ func New(home core.Home, opts Options) (*Host, error) {
 		return nil, fmt.Errorf("git program %q: %w: give an absolute path", opts.Git, core.ErrInvalid)
 	}
 	if opts.Pack == (packscan.Limits{}) {
-		opts.Pack = packscan.Defaults
+		opts.Pack = packscan.Ceiling
+	}
+	if opts.Ask == (packscan.Limits{}) {
+		opts.Ask = packscan.Defaults
 	}
 	if opts.Tree == (treecheck.Limits{}) {
 		opts.Tree = treecheck.Defaults
 	}
 	return &Host{
-		home: home, run: runner{opts.Git}, pack: opts.Pack, tree: opts.Tree,
+		home: home, run: runner{opts.Git}, pack: opts.Pack, ask: opts.Ask, tree: opts.Tree,
 		gates: map[string]*access{},
 	}, nil
 }
@@ -91,10 +102,10 @@ func (h *Host) lock(ctx context.Context, key string, alone bool) (unlock func(),
 // access bounds what this process does in one gate at a time.
 type access struct {
 	sync.Mutex               // held while the gate changes
-	serving    chan struct{} // full while maxServed fetches are answered
+	serving    chan struct{} // full while maxServed transfers are under way
 }
 
-// maxServed is how many fetches from one gate are answered at a time: each may
+// maxServed is how many packs go into or out of one gate at a time: each may
 // take as much memory as a whole clone, and as long as its box likes.
 const maxServed = 4
 
@@ -111,29 +122,45 @@ func (h *Host) gateAccess(dir string) (a *access, first bool) {
 	return a, first
 }
 
-// memory keeps the findings of the latest commits.
-type memory struct {
+// memory keeps what was found out about the latest commits.
+type memory[T any] struct {
 	mu  sync.Mutex
-	all map[string][]policy.Finding
+	all map[string]T
 }
 
-// memorySize bounds a memory; the findings of one commit are bounded too.
+// memorySize bounds a memory; what is kept of one commit is bounded too.
 const memorySize = 1000
 
-func (m *memory) get(key string) ([]policy.Finding, bool) {
+func (m *memory[T]) get(key string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found, ok := m.all[key]
 	return found, ok
 }
 
-func (m *memory) put(key string, found []policy.Finding) {
+// take is get that forgets.
+func (m *memory[T]) take(key string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, ok := m.all[key]
+	delete(m.all, key)
+	return found, ok
+}
+
+func (m *memory[T]) put(key string, found T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil || len(m.all) >= memorySize {
-		m.all = map[string][]policy.Finding{} // all can be found out again
+		m.all = map[string]T{} // all can be found out again
 	}
 	m.all[key] = found
+}
+
+// forget drops what is known about the commits of a gate.
+func (m *memory[T]) forget(dir string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.all, func(key string, _ T) bool { return strings.HasPrefix(key, dir+"\x00") })
 }
 
 // ours is a command in a repository that only we write.

@@ -102,7 +102,7 @@ func TestImportRefuses(t *testing.T) {
 			if refs := w.gateRepo().git("for-each-ref", "--format=%(refname) %(objectname)", "refs/box"); strings.Contains(refs, string(c.tip)) {
 				t.Errorf("the gate holds it: %s", refs)
 			}
-			if _, err := w.gate.Land(t.Context(), ownBranch, c.tip); err == nil {
+			if _, err := w.gate.Land(t.Context(), relay.LandRequest{Branch: ownBranch, Tip: c.tip}); err == nil {
 				t.Error("what was refused lands")
 			}
 		})
@@ -213,7 +213,7 @@ func TestNoByteOfABoxStartsAnArgument(t *testing.T) {
 	if _, err := w.gate.Push(ctx, relay.PushRequest{URL: w.record.RemoteURL, Updates: []policy.RefUpdate{bad}}, nil); !errors.Is(err, relay.ErrRejected) {
 		t.Errorf("an old value that is no id: %v", err)
 	}
-	if _, err := w.gate.Land(ctx, ownBranch, tip); err != nil {
+	if _, err := w.gate.Land(ctx, relay.LandRequest{Branch: ownBranch, Tip: tip}); err != nil {
 		t.Error(err)
 	}
 	check(t, w.gate.Refresh(ctx))
@@ -260,7 +260,7 @@ func TestPlantedProgramsDoNotRun(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(w.box.dir, ".git", "objects", "info", "alternates"), []byte(filepath.Join(w.user.dir, ".git", "objects")+"\n"), 0o600))
 	ctx := t.Context()
 	check(t, w.importTip(pack, tip))
-	if l, err := w.gate.Land(ctx, ownBranch, tip); err != nil || l.Status != wire.Landed {
+	if l, err := w.gate.Land(ctx, relay.LandRequest{Branch: ownBranch, Tip: tip}); err != nil || l.Status != wire.Landed {
 		t.Errorf("%+v, %v", l, err)
 	}
 	u := policy.RefUpdate{Ref: ownBranch.Ref(), New: tip}

@@ -2,95 +2,209 @@ package gitgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay"
 )
 
 // Land implements relay.Gate. On the box's own branch a rewrite lands too; the
-// tip that it replaces stays in the gate. Every other branch moves forward only.
-func (g *gate) Land(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error) {
+// tip that it replaces stays in the gate. Every other branch moves forward only,
+// unless a person has agreed to more.
+func (g *gate) Land(ctx context.Context, r relay.LandRequest) (wire.Landing, error) {
 	end, err := g.begin(ctx)
 	if err != nil {
 		return wire.Landing{}, err
 	}
 	defer end()
-	l, err := g.land(ctx, branch, tip)
+	l, err := g.land(ctx, r)
 	if err != nil {
-		return l, fmt.Errorf("land %s on %s: %w", tip.Short(), branch, err)
+		return l, fmt.Errorf("land %s on %s: %w", r.Tip.Short(), r.Branch, err)
 	}
 	return l, nil
 }
 
-func (g *gate) land(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error) {
-	l := wire.Landing{Branch: branch, New: tip}
-	findings, err := g.inspect(ctx, tip)
-	if err != nil {
-		return l, err
-	}
-	if len(findings) > 0 {
-		l.Status, l.Detail = wire.LandedHeld, "the commits hold "+findings[0].Rule
-		return l, g.place(ctx, l, "")
-	}
+// Look implements relay.Gate.
+func (g *gate) Look(ctx context.Context, branch core.BranchName, tip core.ObjectID) (wire.Landing, error) {
 	user, err := g.user()
 	if err != nil {
-		return l, err
+		return wire.Landing{}, err
 	}
-	current, checkedOut, err := g.userBranch(ctx, user, branch)
+	l, _, err := g.judge(ctx, user, relay.LandRequest{Branch: branch, Tip: tip})
 	if err != nil {
-		return l, err
+		return l, fmt.Errorf("look at %s for %s: %w", tip.Short(), branch, err)
 	}
-	landed, err := g.resolve(ctx, refHeads+string(branch))
+	return l, nil
+}
+
+// Kept implements relay.Gate.
+func (g *gate) Kept(ctx context.Context) ([]wire.Landing, error) {
+	refs, err := g.h.storedRefs(ctx, g.dir, refKept, refHeads)
 	if err != nil {
-		return l, err
+		return nil, fmt.Errorf("list what waits in the gate: %w", err)
 	}
-	l.Old = current
-	if l.Status, l.Detail, err = g.judge(ctx, branch, tip, current, landed, checkedOut); err != nil {
-		return l, err
+	landed := map[core.ObjectID]bool{} // on whatever branch
+	for _, r := range refs {
+		if strings.HasPrefix(r.name, refHeads) {
+			landed[r.oid] = true
+		}
 	}
-	if l.Status == wire.Landed || l.Status == wire.LandedRewritten {
-		if err := g.move(ctx, user, &l); err != nil {
+	var out []wire.Landing
+	for _, r := range refs {
+		name, kept := strings.CutPrefix(r.name, refKept)
+		if !kept || landed[r.oid] {
+			continue
+		}
+		l, err := g.Look(ctx, core.BranchName(name), r.oid)
+		if err != nil {
+			return nil, err
+		}
+		if l.Status != wire.LandedUpToDate {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+func (g *gate) land(ctx context.Context, r relay.LandRequest) (wire.Landing, error) {
+	user, err := g.user()
+	if err != nil {
+		return wire.Landing{Branch: r.Branch, New: r.Tip}, err
+	}
+	var l wire.Landing
+	var landed core.ObjectID
+	for attempt := 0; ; attempt++ {
+		if l, landed, err = g.judge(ctx, user, r); err != nil {
+			return l, err
+		}
+		if !l.Moves() {
+			break
+		}
+		err := g.move(ctx, user, &l)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, relay.ErrBusy) || attempt == moveAttempts {
+			return l, err
+		}
+		if err := rest(ctx, moveRest<<attempt); err != nil {
 			return l, err
 		}
 	}
-	return l, g.place(ctx, l, landed)
+	if err := g.place(ctx, r, l, landed); err != nil {
+		return l, err
+	}
+	if r.Agreed {
+		g.h.findings.forget(g.dir) // what stands on the tip holds less now
+	}
+	return l, nil
 }
 
-// judge decides what becomes of a hand-in, from where the user's branch is and
-// where the last landing left it.
-func (g *gate) judge(ctx context.Context, branch core.BranchName, tip, current, landed core.ObjectID, checkedOut bool) (status, detail string, err error) {
+// The user's own git may hold a lock on their refs for a moment. Git waits for
+// a lock itself, a tenth of a second or a second by the kind of it.
+const (
+	moveAttempts = 4
+	moveRest     = 100 * time.Millisecond // doubles
+)
+
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// judge decides what becomes of a tip, from where the user's branch is and
+// where the last landing left it, which it returns too.
+func (g *gate) judge(ctx context.Context, user *Repository, r relay.LandRequest) (l wire.Landing, landed core.ObjectID, err error) {
+	l = wire.Landing{Branch: r.Branch, New: r.Tip}
+	var checkedOut bool
+	if l.Old, checkedOut, err = g.userBranch(ctx, user, r.Branch); err != nil {
+		return l, "", err
+	}
+	if landed, err = g.resolve(ctx, refHeads+string(r.Branch)); err != nil {
+		return l, "", err
+	}
+	if !r.Agreed {
+		findings, err := g.inspect(ctx, r.Tip)
+		if err != nil {
+			return l, landed, err
+		}
+		if len(findings) > 0 {
+			l.Status, l.Detail = wire.LandedHeld, "the commits hold "+findings[0].Rule
+			return l, landed, nil
+		}
+	}
+	l.Status, l.Detail, err = g.weigh(ctx, user, r, standing{l.Old, landed, checkedOut})
+	return l, landed, err
+}
+
+// standing is where a branch is.
+type standing struct {
+	current    core.ObjectID // in the user's repository, "" if it is not there
+	landed     core.ObjectID // by the last landing, "" if there was none
+	checkedOut bool
+}
+
+func (g *gate) weigh(ctx context.Context, user *Repository, r relay.LandRequest, at standing) (status, detail string, err error) {
+	mine := at.current == at.landed // nobody but us has moved it
 	switch {
-	case current == tip:
+	case at.current == r.Tip:
 		return wire.LandedUpToDate, "", nil
-	case checkedOut:
-		return wire.LandedCheckedOut, "the user has the branch checked out", nil
-	case current == "" && tip == g.repo.BaseOID && (landed == "" || landed == tip):
+	case at.current == "" && r.Tip == g.repo.BaseOID && (mine || at.landed == r.Tip):
 		return wire.LandedUpToDate, "the box has no commit of its own yet", nil // and makes no branch
-	case current == "":
+	case at.current == "" && !r.Agreed:
 		return wire.Landed, "", nil // new, or the user has deleted it
 	}
-	forward, err := g.h.isAncestor(ctx, g.in(), current, tip)
+	if !mine && !r.Agreed && at.current != "" {
+		if has, err := g.h.isAncestor(ctx, g.h.theirs(user), r.Tip, at.current); err != nil || has {
+			return wire.LandedUpToDate, "the user's branch holds it", err
+		}
+	}
+	switch {
+	case at.checkedOut:
+		return wire.LandedCheckedOut, "the user has the branch checked out", nil
+	case r.Agreed && at.current != r.Old:
+		return wire.LandedDiverged, "the branch is no longer where it was when the user was asked", nil
+	case at.current == "":
+		return wire.Landed, "", nil
+	}
+	forward, err := g.h.isAncestor(ctx, g.in(), at.current, r.Tip)
 	switch {
 	case err != nil:
 		return "", "", err
 	case forward:
 		return wire.Landed, "", nil
-	case current != landed:
-		return wire.LandedDiverged, "the user has moved the branch to " + current.Short(), nil
-	case branch != g.repo.Branch:
-		return wire.LandedDiverged, "not a fast-forward of " + current.Short(), nil
+	case r.Agreed:
+	case !mine:
+		return wire.LandedDiverged, "the user has moved the branch to " + at.current.Short(), nil
+	case r.Branch != g.repo.Branch:
+		return wire.LandedDiverged, "not a fast-forward of " + at.current.Short(), nil
 	}
-	return wire.LandedRewritten, "the old tip " + current.Short() + " is kept", nil
+	where := "in the gate"
+	if !mine {
+		where = "in the reflog of the branch"
+	}
+	return wire.LandedRewritten, "the old tip " + at.current.Short() + " is kept " + where, nil
 }
 
-// move lands in the user's repository, and settles what only git could see.
+// move lands in the user's repository, and settles what only git could see. The
+// error wraps relay.ErrBusy where another git holds a lock.
 func (g *gate) move(ctx context.Context, user *Repository, l *wire.Landing) error {
 	u := policy.RefUpdate{Ref: l.Branch.Ref(), Old: l.Old, New: l.New}
 	reason, err := g.deliver(ctx, user, u)
 	switch {
+	case err != nil && locked(err.Error()):
+		return fmt.Errorf("%w: %w", relay.ErrBusy, err)
 	case err != nil:
 		return err
 	case reason == "":
@@ -104,10 +218,19 @@ func (g *gate) move(ctx context.Context, user *Repository, l *wire.Landing) erro
 		return err
 	}
 	if current != l.Old {
-		l.Status, l.Detail = wire.LandedDiverged, "the user moved the branch at this moment"
-		return nil
+		return fmt.Errorf("%w: the user moved the branch at this moment", relay.ErrBusy)
 	}
-	return fmt.Errorf("git refuses the branch: %s", core.Untrusted(reason).Quote())
+	refused := fmt.Errorf("git refuses the branch: %s", core.Untrusted(reason).Quote())
+	if locked(reason) {
+		return fmt.Errorf("%w: %w", relay.ErrBusy, refused)
+	}
+	return refused
+}
+
+// locked tells whether git's words are about a lock that another git holds.
+func locked(words string) bool {
+	return strings.Contains(words, "cannot lock ref") || strings.Contains(words, ".lock': File exists") ||
+		strings.Contains(words, "failed to update ref")
 }
 
 // userBranch is where the user's branch is, and whether a work tree has it
@@ -124,56 +247,4 @@ func (g *gate) userBranch(ctx context.Context, user *Repository, branch core.Bra
 		return "", false, err
 	}
 	return id, tree != "", nil
-}
-
-// resolve reads a ref of the gate, "" if it does not exist.
-func (g *gate) resolve(ctx context.Context, name string) (core.ObjectID, error) {
-	refs, err := g.h.storedRefs(ctx, g.dir, name)
-	for _, r := range refs {
-		if r.name == name {
-			return r.oid, nil
-		}
-	}
-	return "", err
-}
-
-// place books the outcome in the gate: what has landed is a head, what has not
-// is kept, and the import ref has served.
-func (g *gate) place(ctx context.Context, l wire.Landing, landed core.ObjectID) error {
-	refs, err := g.h.storedRefs(ctx, g.dir, refKept+string(l.Branch), refOld, refImport)
-	if err != nil {
-		return err
-	}
-	var changes []change
-	var old []ref
-	for _, r := range refs {
-		switch {
-		case strings.HasPrefix(r.name, refImport) && r.oid == l.New:
-			changes = append(changes, change{ref: r.name, old: r.oid})
-		case strings.HasPrefix(r.name, refOld):
-			old = append(old, r)
-		}
-	}
-	switch l.Status {
-	case wire.Landed, wire.LandedUpToDate, wire.LandedRewritten:
-		changes = append(changes, change{refHeads + string(l.Branch), l.New, anyValue})
-		for _, r := range refs {
-			if r.name == refKept+string(l.Branch) {
-				changes = append(changes, change{ref: r.name, old: r.oid})
-			}
-		}
-	default:
-		changes = append(changes, change{refKept + string(l.Branch), l.New, anyValue})
-	}
-	if l.Status == wire.LandedRewritten {
-		next := 1
-		if len(old) > 0 {
-			next = number(old[len(old)-1].name) + 1
-		}
-		changes = append(changes, change{numbered(refOld, next), landed, ""})
-		for _, r := range old[:max(0, len(old)+1-oldLimit)] {
-			changes = append(changes, change{ref: r.name, old: r.oid})
-		}
-	}
-	return g.h.moveRefs(ctx, g.h.ours(g.dir), g.repo.ObjectFormat, changes)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay"
 )
 
 func TestLand(t *testing.T) {
@@ -70,7 +71,7 @@ func TestLand(t *testing.T) {
 	user.git("worktree", "add", "-q", linked, string(ownBranch))
 	expect(w.land(five, four), wire.LandedCheckedOut, four, four)
 	user.git("worktree", "remove", "--force", linked)
-	l, err := w.gate.Land(t.Context(), ownBranch, five) // later, without the pack
+	l, err := w.gate.Land(t.Context(), relay.LandRequest{Branch: ownBranch, Tip: five}) // later, without the pack
 	check(t, err)
 	expect(l, wire.Landed, four, five)
 
@@ -96,7 +97,7 @@ func TestLandOnAnotherBranchMovesForwardOnly(t *testing.T) {
 	}{{one, wire.Landed, one}, {other, wire.LandedDiverged, one}} {
 		pack := w.pack(w.box, c.tip, base)
 		check(t, w.importTip(pack, c.tip))
-		l, err := w.gate.Land(t.Context(), "feature", c.tip)
+		l, err := w.gate.Land(t.Context(), relay.LandRequest{Branch: "feature", Tip: c.tip})
 		check(t, err)
 		if l.Status != c.status || w.user.ref("refs/heads/feature") != c.now {
 			t.Errorf("%+v, want %s", l, c.status)
@@ -118,7 +119,7 @@ func TestOnlyWhatTheTipReachesLands(t *testing.T) {
 	}
 	check(t, w.importTip(w.packOf(w.box, objects...), tip))
 	check(t, w.importTip(w.packOf(w.box, stray), tip)) // a commit that is known, with another pack
-	if l, err := w.gate.Land(t.Context(), ownBranch, tip); err != nil || l.Status != wire.Landed {
+	if l, err := w.gate.Land(t.Context(), relay.LandRequest{Branch: ownBranch, Tip: tip}); err != nil || l.Status != wire.Landed {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	if w.user.ref(ownBranch.Ref()) != tip || w.user.has(stray) {
@@ -226,7 +227,7 @@ func BenchmarkLand(b *testing.B) {
 		pack := w.pack(w.box, tip, last)
 		b.StartTimer()
 		check(b, w.importTip(pack, tip))
-		l, err := w.gate.Land(b.Context(), ownBranch, tip)
+		l, err := w.gate.Land(b.Context(), relay.LandRequest{Branch: ownBranch, Tip: tip})
 		check(b, err)
 		if l.Status != wire.Landed {
 			b.Fatal(l)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/capped"
+	"github.com/madarco/agentbox/relay/budget"
 )
 
 // runner starts every git process of this package. There is no other way.
@@ -76,6 +77,8 @@ type command struct {
 	// limits apply to the child and all of its own.
 	limits   *bounds
 	deadline time.Duration
+	// used, if set, gets the processor time of the child and all of its own.
+	used *time.Duration
 	// started, if set, is called before git does anything; the command then
 	// has no standard input.
 	started func(pid int) error
@@ -171,6 +174,12 @@ func (r *runner) stream(ctx context.Context, c command, read func(io.Reader) err
 		cancel() // ends the group
 	}
 	waitErr := cmd.Wait()
+	if c.used != nil {
+		*c.used = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	if st := cmd.ProcessState; st != nil {
+		budget.Charge(ctx, st.UserTime()+st.SystemTime()) // with those of its own that it waited for
+	}
 	if errors.Is(waitErr, exec.ErrWaitDelay) {
 		waitErr = nil // git is done; something it started, such as an ssh master, goes on
 	}

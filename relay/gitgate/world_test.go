@@ -206,7 +206,7 @@ func (w *world) land(tip core.ObjectID, without ...core.ObjectID) wire.Landing {
 	w.t.Helper()
 	pack := w.pack(w.box, tip, without...)
 	check(w.t, w.importTip(pack, tip))
-	l, err := w.gate.Land(w.t.Context(), ownBranch, tip)
+	l, err := w.gate.Land(w.t.Context(), relay.LandRequest{Branch: ownBranch, Tip: tip})
 	check(w.t, err)
 	return l
 }

@@ -46,8 +46,11 @@ type fakeGate struct {
 	fetches int
 	// onPush answers a push, success if nil; it runs between started and the
 	// result.
-	onPush func(context.Context, relay.PushRequest) (relay.PushResult, error)
-	landed wire.Landing
+	onPush  func(context.Context, relay.PushRequest) (relay.PushResult, error)
+	landed  wire.Landing
+	landErr error
+	kept    []wire.Landing
+	agreed  []bool
 	// pid is the child that a push says it has, this process if 0.
 	pid int
 }
@@ -76,17 +79,26 @@ func (g *fakeGate) Refresh(context.Context) error {
 	return nil
 }
 
-func (g *fakeGate) Land(_ context.Context, b core.BranchName, tip core.ObjectID) (wire.Landing, error) {
+func (g *fakeGate) Land(_ context.Context, r relay.LandRequest) (wire.Landing, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lands = append(g.lands, tip)
+	g.lands = append(g.lands, r.Tip)
+	g.agreed = append(g.agreed, r.Agreed)
 	l := g.landed
-	l.Branch, l.New = b, tip
-	if l.Status == "" {
+	l.Branch, l.New = r.Branch, r.Tip
+	if l.Status == "" || r.Agreed {
 		l.Status = wire.Landed
 	}
+	return l, g.landErr
+}
+
+func (g *fakeGate) Look(_ context.Context, b core.BranchName, tip core.ObjectID) (wire.Landing, error) {
+	l := g.landed
+	l.Branch, l.New = b, tip
 	return l, nil
 }
+
+func (g *fakeGate) Kept(context.Context) ([]wire.Landing, error) { return g.kept, nil }
 
 func (g *fakeGate) Push(ctx context.Context, req relay.PushRequest, started func(int) error) (relay.PushResult, error) {
 	pid := g.pid

@@ -42,7 +42,7 @@ func (s *Server) endpoint(w http.ResponseWriter, r *http.Request) (*githttp.Endp
 // scan is the check that every pack of a box passes before git reads a byte.
 func (s *Server) scan(gate relay.Gate) func(io.Reader) error {
 	return func(pack io.Reader) error {
-		_, err := packscan.Scan(pack, gate.ObjectFormat(), s.cfg.Pack)
+		_, err := packscan.Scan(s.spooled(pack), gate.ObjectFormat(), s.cfg.Pack)
 		return err
 	}
 }
@@ -111,10 +111,15 @@ func (b *boxRepo) receive(ctx context.Context, p githttp.Push, tell say) ([]gith
 	if landing > 0 && (landing < len(p.Updates) || p.Atomic) {
 		return nil, errMixed
 	}
-	if err := b.Import(ctx, p.Pack, p.Updates); err != nil {
+	o := order{box: b.box, repo: b.repo, gate: b.Gate, updates: p.Updates, atomic: p.Atomic}
+	if landing > 0 {
+		if err := b.s.pace.Wait(ctx, b.box.ID); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.s.take(ctx, o, p.Pack, p.Updates); err != nil {
 		return nil, err
 	}
-	o := order{box: b.box, repo: b.repo, gate: b.Gate, updates: p.Updates, atomic: p.Atomic}
 	if landing > 0 {
 		return b.s.landAll(ctx, o)
 	}

@@ -106,7 +106,7 @@ func (s *Server) landTip(ctx context.Context, o order, tip handin.Tip, pack io.R
 	}
 	defer os.Remove(path) //nolint:errcheck // the inbox is emptied at start too
 	u := policy.RefUpdate{Ref: wire.LandingPrefix + string(tip.Branch), Old: core.ZeroID(len(tip.OID)), New: tip.OID}
-	if err := o.gate.Import(ctx, path, []policy.RefUpdate{u}); err != nil {
+	if err := s.take(ctx, o, path, []policy.RefUpdate{u}); err != nil {
 		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
 	}
 	return s.land(ctx, o, tip.Branch, tip.OID)

@@ -9,17 +9,21 @@ import (
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/githttp"
 	"github.com/madarco/agentbox/relay/store"
 )
 
 const methodLand = "git.land"
 
-// landRequest moves the user's branch to a commit that is in the gate.
+// landRequest moves the user's branch to a commit that is in the gate. Agreed
+// and Old are set on what a person is asked about, see relay.LandRequest.
 type landRequest struct {
 	Repo   string          `json:"repo"`
 	Branch core.BranchName `json:"branch"`
 	Tip    core.ObjectID   `json:"tip"`
+	Agreed bool            `json:"agreed,omitempty"`
+	Old    core.ObjectID   `json:"old,omitempty"`
 }
 
 // landingBranch is the branch that a ref hands in, if it is a landing ref.
@@ -49,7 +53,7 @@ func (s *Server) land(ctx context.Context, o order, branch core.BranchName, tip 
 		box: o.box, repo: o.repo, method: methodLand, requestID: o.requestID, actor: actorPolicy, request: request,
 		decision: checkLanding(o.repo, branch, policy.RefUpdate{New: tip}),
 		do: func(ctx context.Context, _ func(int) error) store.Outcome {
-			return s.moveBranch(ctx, o.box, o.gate, request)
+			return s.moveBranch(ctx, o.box, o.repo, o.gate, request)
 		},
 	}
 	if o.operator != "" {
@@ -58,9 +62,19 @@ func (s *Server) land(ctx context.Context, o order, branch core.BranchName, tip 
 	return s.perform(ctx, j, func(string) {})
 }
 
-// moveBranch lands, and puts the outcome into words.
-func (s *Server) moveBranch(ctx context.Context, box core.Box, gate relay.Gate, r landRequest) store.Outcome {
-	l, err := gate.Land(ctx, r.Branch, r.Tip)
+// moveBranch lands, and puts the outcome into words. What takes a person it asks
+// about, and leaves to the answer.
+func (s *Server) moveBranch(ctx context.Context, box core.Box, repo core.Repo, gate relay.Gate, r landRequest) store.Outcome {
+	metered, meter := budget.Measure(ctx)
+	l, err := gate.Land(metered, relay.LandRequest{Branch: r.Branch, Tip: r.Tip, Agreed: r.Agreed, Old: r.Old})
+	if spent := s.ledger.Add(box.ID, 0, meter.CPU()); spent != nil {
+		s.log.Error("book a landing", "box", box.ID, "err", spent)
+	}
+	if err == nil && (l.Status == wire.LandedHeld || l.Status == wire.LandedDiverged) {
+		var asked string
+		asked, err = s.askToLand(ctx, order{box: box, repo: repo, gate: gate}, l)
+		l.Detail += "; " + asked
+	}
 	if err != nil {
 		reason := s.explain(box, err)
 		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
@@ -69,8 +83,7 @@ func (s *Server) moveBranch(ctx context.Context, box core.Box, gate relay.Gate, 
 	if l.Detail != "" {
 		text += ": " + l.Detail
 	}
-	switch l.Status {
-	case wire.Landed, wire.LandedUpToDate, wire.LandedRewritten:
+	if l.Here() {
 		return store.Outcome{Summary: text, Envelope: wire.Envelope{Stdout: text + "\n"}}
 	}
 	return store.Outcome{Failed: true, Summary: text, Envelope: refusal(wire.ExitFailed, text)}

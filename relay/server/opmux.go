@@ -30,6 +30,7 @@ func (s *Server) operatorRouter() chi.Router {
 	m.Route("/admin", func(m chi.Router) {
 		m.Post("/register-box", s.postRegister)
 		m.Post("/forget-box", s.postForget)
+		m.Post("/sanction", s.postSanction)
 		m.Get("/registry", s.getRegistry)
 		m.Get("/events", s.getEvents)
 		m.Get("/prompts", s.getPrompts)
@@ -37,6 +38,8 @@ func (s *Server) operatorRouter() chi.Router {
 		m.Post("/prompts/answer", s.postAnswer)
 		m.Post("/git/push", s.postPush)
 		m.Post("/land", s.postLand)
+		m.Post("/land/ask", s.postAsk)
+		m.Get("/landings", s.getLandings)
 		m.Get("/audit", s.getAudit)
 		m.Post("/shutdown", s.postShutdown)
 	})
@@ -120,6 +123,8 @@ func (s *Server) postRegister(w http.ResponseWriter, r *http.Request) {
 		s.internal(w, err)
 		return
 	}
+	s.registering.Lock()
+	defer s.registering.Unlock()
 	if _, err := s.st.RegisterBox(r.Context(), body.Box, store.HashToken(body.Token)); errors.Is(err, store.ErrExists) {
 		writeError(w, http.StatusConflict, "another box has this token", "make a new token for every box")
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/proc"
 	"github.com/madarco/agentbox/relay/store"
 )
@@ -297,10 +298,14 @@ func (s *Server) finish(in store.Intent, do func(context.Context, func(int) erro
 // explain puts an error in words that the box may read: what it caused, or what the
 // remote said. Of all else it learns only where to look.
 func (s *Server) explain(box core.Box, err error) string {
-	for _, known := range []error{relay.ErrRejected, relay.ErrRemote, relay.ErrNoRemote, errStopping} {
+	for _, known := range []error{relay.ErrRejected, relay.ErrRemote, relay.ErrNoRemote, errStopping, budget.ErrNoRoom} {
 		if errors.Is(err, known) {
 			return err.Error()
 		}
+	}
+	if errors.Is(err, relay.ErrBusy) {
+		s.log.Warn("the user's repository is busy", "box", box.ID, "err", err)
+		return wire.RefusalBusy + ": " + relay.ErrBusy.Error() + "; it is tried again"
 	}
 	if errors.Is(err, context.Canceled) {
 		return "the caller went away"

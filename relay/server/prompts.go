@@ -46,10 +46,12 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, `an answer has an id, "y" or "n", and a note of at most 2000 bytes`, "")
 		return
 	}
-	_, err := s.st.AnswerApproval(r.Context(), body.ID, store.Reply{
+	a, err := s.st.AnswerApproval(r.Context(), body.ID, store.Reply{
 		Yes: body.Answer == "y", Digest: body.Digest, By: operator(r).Actor(), Note: body.Note,
 	})
 	switch {
+	case err == nil && a.State == wire.Approved && ownWork(a.Method):
+		writeJSON(w, http.StatusOK, s.answered(r.Context(), a))
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, store.ErrNotFound):

@@ -40,7 +40,7 @@ func (s *Server) Recover(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.carryOutAgreed(ctx)
 }
 
 // emptyInboxes removes packs whose requests ended with the earlier relay.
@@ -93,7 +93,10 @@ func (s *Server) resume(ctx context.Context, in store.Intent) error {
 // again is the work of an intent, from what was written down.
 func (s *Server) again(in store.Intent, key string) func(context.Context, func(int) error) store.Outcome {
 	return func(ctx context.Context, started func(int) error) store.Outcome {
-		box, gate, err := s.gateOf(ctx, in.BoxID, key)
+		if in.Method == methodBudget {
+			return s.raise(in)
+		}
+		box, repo, gate, err := s.gateOf(ctx, in.BoxID, key)
 		if err != nil {
 			reason := s.explain(core.Box{ID: in.BoxID}, err)
 			return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
@@ -108,7 +111,7 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 			}
 		case methodLand:
 			if err = json.Unmarshal(in.Request, &land); err == nil {
-				return s.moveBranch(ctx, box, gate, land)
+				return s.moveBranch(ctx, box, repo, gate, land)
 			}
 		default:
 			err = ErrUnknownMethod
@@ -119,17 +122,17 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 	}
 }
 
-func (s *Server) gateOf(ctx context.Context, boxID, key string) (core.Box, relay.Gate, error) {
+func (s *Server) gateOf(ctx context.Context, boxID, key string) (core.Box, core.Repo, relay.Gate, error) {
 	reg, err := s.st.Box(ctx, boxID)
 	if errors.Is(err, store.ErrNotFound) {
-		return core.Box{}, nil, fmt.Errorf("%w: the box is gone", relay.ErrRejected)
+		return core.Box{}, core.Repo{}, nil, fmt.Errorf("%w: the box is gone", relay.ErrRejected)
 	} else if err != nil {
-		return core.Box{}, nil, err
+		return core.Box{}, core.Repo{}, nil, err
 	}
 	repo, ok := reg.Box.Repo(key)
 	if !ok {
-		return core.Box{}, nil, fmt.Errorf("%w: the box has the repository no longer", relay.ErrRejected)
+		return core.Box{}, core.Repo{}, nil, fmt.Errorf("%w: the box has the repository no longer", relay.ErrRejected)
 	}
 	gate, err := s.cfg.Gates.Gate(ctx, reg.Box, repo)
-	return reg.Box, gate, err
+	return reg.Box, repo, gate, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/packscan"
 	"github.com/madarco/agentbox/relay/store"
 )
@@ -27,6 +28,8 @@ type Config struct {
 	ApprovalsOff bool
 	// Pack bounds what a box may hand in, packscan.Defaults if zero.
 	Pack packscan.Limits
+	// Budget bounds what a box may cost, budget.Defaults where zero.
+	Budget budget.Limits
 	// Log gets what a person may want to look up later; slog.Default if nil.
 	Log *slog.Logger
 	// Shutdown is called when the operator asks the relay to end.
@@ -54,6 +57,10 @@ type Server struct {
 	log  *slog.Logger
 	keys keyLocks
 
+	ledger *budget.Ledger
+	disk   budget.Disk
+	pace   *budget.Pace
+
 	// serving ends first: nobody waits any longer, nothing new begins. working
 	// ends when work that has begun must stop, too.
 	serving, working   context.Context //nolint:containedctx // the server's own life
@@ -63,6 +70,9 @@ type Server struct {
 	closed   bool
 	begun    sync.WaitGroup
 	channels map[string]*channel
+
+	// registering is held while a registration is read, changed and written.
+	registering sync.Mutex
 
 	refusals limiter
 	told     heard
@@ -76,13 +86,19 @@ func New(cfg Config) *Server {
 	if cfg.Pack == (packscan.Limits{}) {
 		cfg.Pack = packscan.Defaults
 	}
+	cfg.Budget = cfg.Budget.Or(budget.Defaults)
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
 	if cfg.Shutdown == nil {
 		cfg.Shutdown = func() {}
 	}
-	s := &Server{cfg: cfg, st: cfg.Store, log: cfg.Log, channels: map[string]*channel{}}
+	s := &Server{
+		cfg: cfg, st: cfg.Store, log: cfg.Log, channels: map[string]*channel{},
+		ledger: budget.NewLedger(cfg.Budget, accountFile(cfg.Home)),
+		disk:   budget.Disk{Reserve: cfg.Budget.Reserve},
+		pace:   budget.NewPace(cfg.Budget),
+	}
 	s.serving, s.endServing = context.WithCancel(context.Background())
 	s.working, s.endAll = context.WithCancel(context.Background())
 	return s
@@ -115,6 +131,9 @@ func (s *Server) Close(ctx context.Context) {
 	s.endAll()
 	<-done
 	s.closeChannels()
+	if err := s.ledger.Close(); err != nil {
+		s.log.Error("close the boxes' accounts", "err", err)
+	}
 }
 
 // begin counts work until done is called; false while closing.

@@ -40,6 +40,7 @@ func NewApproval(ask Ask, now time.Time) (Approval, error) {
 			State:     wire.Pending,
 			Message:   ask.Message,
 			Push:      ask.Push,
+			Land:      ask.Land,
 			CreatedAt: now,
 			Deadline:  now.Add(ask.TTL.Truncate(time.Millisecond)),
 		},

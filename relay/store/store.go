@@ -153,6 +153,7 @@ type Ask struct {
 	Digest  string
 	Message string
 	Push    *wire.PushApproval
+	Land    *wire.LandApproval
 	Request json.RawMessage
 	// TTL is how long the question stands.
 	TTL time.Duration

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/budget"
+	"github.com/madarco/agentbox/relay/store"
+)
+
+const methodBudget = "box.budget"
+
+// budgetRequest grants a box so many budgets beyond the first.
+type budgetRequest struct {
+	Raised int `json:"raised"`
+}
+
+// accountFile is where a box's account lies; it goes when the box is destroyed.
+func accountFile(home core.Home) func(boxID string) string {
+	return func(boxID string) string { return filepath.Join(home.Box(boxID), "spent.json") }
+}
+
+// take imports what a box has sent, if the box may still cost something and the
+// disks have room, and books what it has cost.
+func (s *Server) take(ctx context.Context, o order, pack string, updates []policy.RefUpdate) error {
+	if err := s.afford(ctx, o.box); err != nil {
+		return err
+	}
+	size, err := sizeOf(pack)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{string(s.cfg.Home), o.repo.CommonDir} {
+		if err := s.room(path, 2*size); err != nil {
+			return err
+		}
+	}
+	metered, meter := budget.Measure(ctx)
+	err = o.gate.Import(metered, pack, updates)
+	return errors.Join(err, s.ledger.Add(o.box.ID, size, meter.CPU()))
+}
+
+func sizeOf(pack string) (int64, error) {
+	if pack == "" {
+		return 0, nil
+	}
+	st, err := os.Stat(pack)
+	if err != nil {
+		return 0, fmt.Errorf("look at the spooled pack: %w", err)
+	}
+	return st.Size(), nil
+}
+
+// room refuses, as relay.ErrRejected, what would use up the reserve of the disk.
+func (s *Server) room(path string, need int64) error {
+	err := s.disk.Room(path, need)
+	if errors.Is(err, budget.ErrNoRoom) {
+		s.log.Warn("refused for want of disk", "path", path, "reserve", budget.Size(s.disk.Reserve))
+		return fmt.Errorf("%w: %w", relay.ErrRejected, err)
+	}
+	return err
+}
+
+// spooled is a pack on its way to the inbox, which ends when the disk gets full.
+func (s *Server) spooled(pack io.Reader) io.Reader {
+	return s.disk.Reader(string(s.cfg.Home), pack)
+}
+
+// afford refuses, as relay.ErrRejected, a box that has spent its budget, and asks
+// the user for another one.
+func (s *Server) afford(ctx context.Context, box core.Box) error {
+	err := s.ledger.Afford(box.ID)
+	var spent *budget.SpentError
+	if !errors.As(err, &spent) {
+		return err
+	}
+	request, err := json.Marshal(budgetRequest{Raised: spent.Account.Raised + 1})
+	if err != nil {
+		return err
+	}
+	said, err := s.openQuestion(ctx, store.Ask{
+		BoxID: box.ID, BoxName: box.Name, Method: methodBudget, Digest: digest(box.ID, methodBudget, request),
+		Message: fmt.Sprintf("let box %s land another %s: it has landed %s, with %s of processor time",
+			box.Name, budget.Size(s.cfg.Budget.Bytes), budget.Size(spent.Account.Bytes), spent.Account.CPU.Round(1e9)),
+		Request: request, TTL: s.cfg.ApprovalTTL, Limit: maxPending,
+	})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w; %s", relay.ErrRejected, spent, said)
+}
+
+// raise grants a box another budget, for carryOut.
+func (s *Server) raise(in store.Intent) store.Outcome {
+	var r budgetRequest
+	err := json.Unmarshal(in.Request, &r)
+	if err == nil {
+		err = s.ledger.Raise(in.BoxID, r.Raised)
+	}
+	if err != nil {
+		reason := s.explain(core.Box{ID: in.BoxID}, err)
+		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
+	}
+	text := fmt.Sprintf("the box may land another %s; what it could not hand in goes with: agentbox land", budget.Size(s.cfg.Budget.Bytes))
+	return store.Outcome{Summary: text, Envelope: wire.Envelope{Stdout: text + "\n"}}
+}

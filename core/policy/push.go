@@ -33,9 +33,10 @@ type Decision struct {
 	Reason  string
 }
 
-// Stronger is the decision that wins of the two.
+// Stronger is the decision that wins of the two; of two alike, the first that
+// says why.
 func (d Decision) Stronger(o Decision) Decision {
-	if o.Verdict > d.Verdict {
+	if o.Verdict > d.Verdict || o.Verdict == d.Verdict && d.Reason == "" {
 		return o
 	}
 	return d

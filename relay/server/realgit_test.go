@@ -30,6 +30,7 @@ type world struct {
 	t                        *testing.T
 	remote, user, clone, url string
 	st                       *memory.Store
+	srv                      *server.Server
 	box                      core.Box
 	env                      []string
 }
@@ -70,6 +71,7 @@ func newWorld(t *testing.T) *world {
 		srv.Close(context.WithoutCancel(t.Context()))
 		_ = w.st.Close()
 	})
+	w.srv = srv
 	token := core.NewToken()
 	if _, err := w.st.RegisterBox(t.Context(), w.box, store.HashToken(token)); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ func commands() []command {
 		{"version", "print the version", runVersion},
 		{"init", "process 1 of a box (run by the engine)", runInit},
 		{"daemon", "the box's daemon (run by init)", runDaemon},
+		{"sanction", "land another branch, too (run by the host)", runSanction},
 		{"setup", "fill the box from standard input (run by the host)", runSetup},
 	}
 }

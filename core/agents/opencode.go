@@ -3,6 +3,8 @@ package agents
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/madarco/agentbox/core/jsonobject"
 )
 
 // openCodeConfig is the variable from which OpenCode takes a whole
@@ -21,18 +23,15 @@ var openCodeBases = []struct{ variable, provider, version string }{
 // nothing shared, and the caller's addresses. What the caller configured so
 // stays; a text of theirs that is no object is theirs to be told about.
 func openCodeEnvironment(caller Environment) []string {
-	config := map[string]any{}
-	if text := caller(openCodeConfig); text != "" && json.Unmarshal([]byte(text), &config) != nil {
-		return []string{openCodeConfig + "=" + text}
+	config, err := jsonobject.Parse([]byte(caller(openCodeConfig)))
+	if err != nil {
+		return []string{openCodeConfig + "=" + caller(openCodeConfig)}
 	}
-	if config == nil { // the text was null
-		config = map[string]any{}
-	}
-	preset(config, false, "autoupdate")
-	preset(config, "disabled", "share")
+	config.Preset(false, "autoupdate")
+	config.Preset("disabled", "share")
 	for _, b := range openCodeBases {
 		if base := strings.TrimRight(caller(b.variable), "/"); base != "" {
-			preset(config, strings.TrimSuffix(base, b.version)+b.version, "provider", b.provider, "options", "baseURL")
+			config.Preset(strings.TrimSuffix(base, b.version)+b.version, "provider", b.provider, "options", "baseURL")
 		}
 	}
 	text, err := json.Marshal(config)
@@ -40,24 +39,4 @@ func openCodeEnvironment(caller Environment) []string {
 		return nil // it was decoded from JSON
 	}
 	return []string{openCodeConfig + "=" + string(text)}
-}
-
-// preset sets the value at a path of objects, unless there is one, or
-// something that is no object stands in the way.
-func preset(object map[string]any, value any, path ...string) {
-	last := len(path) - 1
-	for _, key := range path[:last] {
-		next, ok := object[key].(map[string]any)
-		if !ok {
-			if object[key] != nil {
-				return
-			}
-			next = map[string]any{}
-			object[key] = next
-		}
-		object = next
-	}
-	if _, there := object[path[last]]; !there {
-		object[path[last]] = value
-	}
 }

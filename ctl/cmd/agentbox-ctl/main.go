@@ -39,8 +39,10 @@ func commands() []command {
 		{"land", "hand in the box's commits now", runLand},
 		{"status", "show what the daemon does", runStatus},
 		{"version", "print the version", runVersion},
+		{"lfs", "turn git-lfs files into pointers and back (run by git)", runLFS},
 		{"init", "process 1 of a box (run by the engine)", runInit},
 		{"daemon", "the box's daemon (run by init)", runDaemon},
+		{"session", "terminal sessions: list, attach, kill (and start, run by the host)", runSession},
 		{"sanction", "land another branch, too (run by the host)", runSanction},
 		{"setup", "fill the box from standard input (run by the host)", runSetup},
 	}

@@ -71,6 +71,9 @@ func (h Home) Seed(key string) string { return h.join("git", "seeds", key+".git"
 // SeedLock is the lock file that every writer of a seed or gate of the key holds.
 func (h Home) SeedLock(key string) string { return h.join("git", "seeds", key+".lock") }
 
+// SeedTurnstile is the lock file that whoever wants SeedLock passes first.
+func (h Home) SeedTurnstile(key string) string { return h.join("git", "seeds", key+".turn") }
+
 // Box is the folder of one box; destroy removes it whole.
 func (h Home) Box(boxID string) string { return h.join("boxes", boxID) }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/atomicfile"
+	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/gitgate"
 	"github.com/madarco/agentbox/relay/proc"
@@ -37,6 +38,8 @@ type Config struct {
 	ApprovalTTL time.Duration
 	// ApprovalsOff is the user's own switch, see server.Config.
 	ApprovalsOff bool
+	// Budget bounds what a box may cost, budget.Defaults where zero.
+	Budget budget.Limits
 	// Port opens, besides the boxes' sockets, a TCP channel for boxes that can
 	// reach none: on Host, 127.0.0.1 if empty. 0 opens none.
 	Host string
@@ -120,9 +123,13 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 	if err != nil {
 		return err
 	}
+	if err := gates.Sweep(ctx); err != nil {
+		cfg.Log.Error("clean up after an earlier relay", "err", err)
+	}
+	defer maintain(ctx, gates, cfg.Log)()
 	srv := server.New(server.Config{
 		Home: cfg.Home, Store: st, Gates: gates, Version: cfg.Version, Log: cfg.Log, Shutdown: stop,
-		ApprovalTTL: cfg.ApprovalTTL, ApprovalsOff: cfg.ApprovalsOff,
+		ApprovalTTL: cfg.ApprovalTTL, ApprovalsOff: cfg.ApprovalsOff, Budget: cfg.Budget,
 	})
 	defer finish(ctx, srv)
 	if err := srv.Recover(ctx); err != nil {
@@ -142,6 +149,17 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 	}
 	defer os.Remove(cfg.Home.RelayPID()) //nolint:errcheck // a stale one is ignored
 	return listen(ctx, cfg, st, srv)
+}
+
+// maintain tidies the stores of commits until it is told to end.
+func maintain(ctx context.Context, gates *gitgate.Host, log *slog.Logger) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		gates.Maintain(ctx, log)
+	}()
+	return func() { cancel(); <-done }
 }
 
 // finish lets what has begun come to its end, for a while.

@@ -40,6 +40,7 @@ type gate struct {
 	repo   core.Repo
 	dir    string
 	access *access
+	known  remembered
 }
 
 var (
@@ -207,20 +208,17 @@ func (g *gate) copyShallow(dir string) error {
 	return writeShallow(dir, boundary)
 }
 
-// sweep removes what git left in the object store when it was killed.
+// sweep removes what git left in the gate when it was killed. Nobody else works
+// in it yet.
 func (g *gate) sweep() error {
-	for _, pattern := range []string{"tmp_objdir-*", "incoming-*", "pack/tmp_*"} {
-		left, err := filepath.Glob(filepath.Join(g.dir, "objects", pattern))
-		if err != nil {
-			return err
-		}
-		for _, path := range left {
-			if err := os.RemoveAll(path); err != nil {
-				return err
-			}
-		}
+	objects := filepath.Join(g.dir, "objects")
+	if err := removeAll(
+		filepath.Join(objects, "tmp_objdir-*"), filepath.Join(objects, "incoming-*"),
+		filepath.Join(objects, "pack", "tmp_*"), filepath.Join(objects, "pack", ".tmp-*"),
+	); err != nil {
+		return err
 	}
-	return nil
+	return removeLocks(g.dir)
 }
 
 // ObjectFormat implements relay.Gate.
@@ -246,7 +244,11 @@ func (g *gate) begin(ctx context.Context) (end func(), err error) {
 		g.access.Unlock()
 		return nil, err
 	}
-	return func() { unlock(); g.access.Unlock() }, nil
+	return func() {
+		unlock()
+		g.access.Unlock()
+		g.h.chores.add(g)
+	}, nil
 }
 
 // seedRefs lists what the remote has, by its own names.
@@ -326,14 +328,23 @@ func (g *gate) remoteHead() (string, error) {
 	return g.repo.DefaultBranch.Ref(), nil
 }
 
-// Serve implements relay.Gate.
-func (g *gate) Serve(ctx context.Context, protocol string, body io.Reader, out io.Writer) error {
+// slot waits until the box has few transfers enough.
+func (g *gate) slot(ctx context.Context) (free func(), err error) {
 	select {
 	case g.access.serving <- struct{}{}:
-		defer func() { <-g.access.serving }()
+		return func() { <-g.access.serving }, nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the box's other fetches: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for the box's other transfers: %w", ctx.Err())
 	}
+}
+
+// Serve implements relay.Gate.
+func (g *gate) Serve(ctx context.Context, protocol string, body io.Reader, out io.Writer) error {
+	free, err := g.slot(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
 	cmd := g.in("upload-pack", "--stateless-rpc", "--strict", g.dir)
 	cmd.gitDir = "" // upload-pack takes the path itself
 	// Whatever is in the gate or its seed, the box may have.

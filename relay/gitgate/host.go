@@ -1,16 +1,12 @@
 package gitgate
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/gofrs/flock"
+	"sync/atomic"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -42,6 +38,7 @@ type Host struct {
 
 	mu       sync.Mutex
 	gates    map[string]*access
+	chores   chores
 	fetches  flights
 	findings memory[[]policy.Finding]
 	facts    memory[policy.Facts]
@@ -70,38 +67,17 @@ func New(home core.Home, opts Options) (*Host, error) {
 	}
 	return &Host{
 		home: home, run: runner{opts.Git}, pack: opts.Pack, ask: opts.Ask, tree: opts.Tree,
-		gates: map[string]*access{},
+		gates: map[string]*access{}, chores: newChores(),
 	}, nil
 }
 
 // SeedObjects is the folder that a box of the repository reads objects from.
 func (h *Host) SeedObjects(key string) string { return filepath.Join(h.home.Seed(key), "objects") }
 
-// lockPoll is how often a taken lock is tried again.
-const lockPoll = 5 * time.Millisecond
-
-// lock takes the lock of a repository key: shared by those who add objects to
-// a seed or gate, alone by those who move a seed's refs or remove anything.
-func (h *Host) lock(ctx context.Context, key string, alone bool) (unlock func(), err error) {
-	path := h.home.SeedLock(key)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("lock the repository's store: %w", err)
-	}
-	l := flock.New(path, flock.SetPermissions(0o600))
-	if alone {
-		_, err = l.TryLockContext(ctx, lockPoll)
-	} else {
-		_, err = l.TryRLockContext(ctx, lockPoll)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock the repository's store %s: %w", path, err)
-	}
-	return func() { _ = l.Close() }, nil
-}
-
 // access bounds what this process does in one gate at a time.
 type access struct {
 	sync.Mutex               // held while the gate changes
+	size       atomic.Int64  // of its own objects on disk, as last measured
 	serving    chan struct{} // full while maxServed transfers are under way
 }
 

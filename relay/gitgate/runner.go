@@ -77,8 +77,8 @@ type command struct {
 	// limits apply to the child and all of its own.
 	limits   *bounds
 	deadline time.Duration
-	// used, if set, gets the processor time of the child and all of its own.
-	used *time.Duration
+	// aside lets all else go first, and everyone read what the child writes.
+	aside bool
 	// started, if set, is called before git does anything; the command then
 	// has no standard input.
 	started func(pid int) error
@@ -174,9 +174,6 @@ func (r *runner) stream(ctx context.Context, c command, read func(io.Reader) err
 		cancel() // ends the group
 	}
 	waitErr := cmd.Wait()
-	if c.used != nil {
-		*c.used = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	}
 	if st := cmd.ProcessState; st != nil {
 		budget.Charge(ctx, st.UserTime()+st.SystemTime()) // with those of its own that it waited for
 	}
@@ -222,6 +219,9 @@ func (r *runner) prepare(ctx context.Context, c command) (*exec.Cmd, *capped.Buf
 			strconv.FormatInt(c.limits.memory>>10, 10), strconv.FormatInt(c.limits.cpu, 10), strconv.FormatInt(c.limits.file>>9, 10),
 		}, argv...)
 	}
+	if c.aside {
+		argv = append([]string{shell, "-c", asideScript, "git"}, argv...)
+	}
 	if c.started != nil {
 		argv = append([]string{shell, "-c", holdScript, "git"}, argv...)
 	}
@@ -253,6 +253,8 @@ ulimit -v "$m" 2>/dev/null || [ "$(ulimit -v)" -le "$m" ] || exit 126
 ulimit -t "$t" 2>/dev/null || [ "$(ulimit -t)" -le "$t" ] || exit 126
 ulimit -f "$f" 2>/dev/null || [ "$(ulimit -f)" -le "$f" ] || exit 126
 exec "$@"`
+	// asideScript changes how the child is scheduled and what its files allow.
+	asideScript = `umask 022; exec nice -n 10 "$@"`
 	// holdScript waits for a line on its standard input, or ends with it.
 	holdScript = `read -r _ && exec "$@"`
 )

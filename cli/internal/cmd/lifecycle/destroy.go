@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -191,22 +190,14 @@ func ask(ctx context.Context, s *streams.Streams, all []core.Box) (bool, error) 
 	for _, box := range all {
 		fmt.Fprintf(s.ErrOut, "  %s of %s\n", box.Name, output.Line(box.ProjectRoot))
 	}
-	fmt.Fprint(s.ErrOut, "Destroy? Files that are not committed go with it. [y/N] ")
-	answer := make(chan string, 1)
-	go func() { // ends with the process if the user never answers
-		line, _ := bufio.NewReader(s.In).ReadString('\n') //nolint:errcheck // the end of input is a no
-		answer <- line
-	}()
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(s.ErrOut)
-		return false, context.Cause(ctx)
-	case line := <-answer:
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return true, nil
-		}
-		s.Note("nothing was destroyed")
-		return false, nil
+	answer, err := s.Ask(ctx, "Destroy? Files that are not committed go with it. [y/N] ")
+	if err != nil {
+		return false, err
 	}
+	switch strings.ToLower(answer) {
+	case "y", "yes":
+		return true, nil
+	}
+	s.Note("nothing was destroyed")
+	return false, nil
 }

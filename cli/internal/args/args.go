@@ -3,7 +3,10 @@ package args
 
 import (
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -97,4 +100,18 @@ func Wait(s string) (time.Duration, error) {
 		return 0, fail.Usagef("write it like 5000 (milliseconds), 30s or 5m", "%s is no length of time", core.Untrusted(s).Quote())
 	}
 	return d, nil
+}
+
+// maxRevision bounds the name of a commit, in bytes.
+const maxRevision = 200
+
+// Revision refuses what can't name a commit: a name or id, and gitrevisions(7)'
+// ways to go back from it, is all that is taken. It begins like no option.
+func Revision(s string) error {
+	word := func(r rune) bool { return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+	other := func(r rune) bool { return !word(r) && !strings.ContainsRune("._/~^@{}-", r) }
+	if s == "" || len(s) > maxRevision || !word(rune(s[0])) || strings.ContainsFunc(s, other) {
+		return fail.Usagef("name a branch, a tag or a commit", "start from %s: %w", core.Untrusted(s).Quote(), core.ErrInvalid)
+	}
+	return nil
 }

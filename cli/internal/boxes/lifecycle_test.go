@@ -100,6 +100,8 @@ func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (
 		}
 		io.WriteString(req.Stdout, "all landed\n") //nolint:errcheck // a buffer
 		return 0, w.land(ctx)
+	case strings.HasPrefix(call, "agentbox-ctl sanction "):
+		w.calls = append(w.calls, "box "+call)
 	case call == "agentbox-ctl land --stdout":
 		_, err := io.WriteString(req.Stdout, "a stream")
 		return 0, err

@@ -45,6 +45,8 @@ type Relay interface {
 	Health(ctx context.Context) (wire.Health, error)
 	Register(ctx context.Context, r wire.RegisterBox) error
 	Forget(ctx context.Context, boxID string) error
+	// Sanction tells which branch the user has put a box on.
+	Sanction(ctx context.Context, s wire.SanctionBranch) error
 	// Approvals lists what waits, of one box or of all where boxID is empty.
 	Approvals(ctx context.Context, boxID string) ([]wire.Approval, error)
 	// Answer answers one; errors wrap client.ErrNotFound and client.ErrConflict.

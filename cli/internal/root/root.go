@@ -137,7 +137,7 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Pause, lifecycle.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Unpause, lifecycle.Run)),
 		in("Lifecycle", lifecycle.NewDestroy(f, keeper, lifecycle.RunDestroy)),
-		in("Git & sync", git.New(f, git.RunPush, git.RunStatus)),
+		in("Git & sync", git.New(f, func() (git.Keeper, error) { return m.Keeper() }, git.RunPush, git.Run)),
 		in("Git & sync", land.New(f, landing, land.Run)),
 		in("Advanced", doctor.New(f, m.Tries, doctor.Run)),
 		in("Advanced", relay.New(f, m.Daemon(), start)),

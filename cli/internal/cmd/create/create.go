@@ -45,7 +45,7 @@ type Options struct {
 func New(f *factory.Factory, open func(context.Context, string, []string) (boxes.Project, error),
 	creator func(provider.Provider) (*boxes.Creator, error), run func(context.Context, *Options) error,
 ) *cli.Command {
-	o := &Options{Streams: f.Streams, Provider: f.Provider, Open: open, Creator: creator}
+	o := NewOptions(f, open, creator)
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "make a box of this project, with its uncommitted work",
@@ -54,14 +54,7 @@ func New(f *factory.Factory, open func(context.Context, string, []string) (boxes
 			"your repository under that name; nothing else of your repository moves.\n" +
 			"With a command it runs that in the box, and ends with its code.",
 		DisableSliceFlagSeparator: true, // a file's name may hold a comma
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "the box's `NAME`; default is the folder's, with a number if it is taken", Destination: &o.Name, Local: true},
-			&cli.StringFlag{Name: "workspace", Aliases: []string{"w"}, Usage: "the project's `FOLDER`; default is this one", Destination: &o.Workspace, Local: true},
-			&cli.StringFlag{Name: "provider", Usage: "what makes the box: `NAME` is docker", Value: "docker", Destination: &o.ProviderName, Local: true},
-			&cli.StringFlag{Name: "image", Usage: "an `IMAGE` of yours instead of the box image", Destination: &o.Image, Local: true},
-			&cli.StringSliceFlag{Name: "include", Usage: "carry this untracked `FILE` although it looks secret", Destination: &o.Include, Local: true},
-			args.JSON(&o.JSON),
-		},
+		Flags:                     append(Flags(o), args.JSON(&o.JSON)),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Present() {
 				return fail.Usagef(c.FullName()+" --help", "%s takes no argument; a name goes behind --name, a command behind --", c.FullName())
@@ -69,8 +62,8 @@ func New(f *factory.Factory, open func(context.Context, string, []string) (boxes
 			if f.HasTail && len(f.Tail) == 0 {
 				return fail.Usagef("agentbox create -- make test", "no command behind --")
 			}
-			if c.IsSet("name") && o.Name == "" {
-				return fail.Usagef("", "the name is empty")
+			if err := CheckFlags(c, o); err != nil {
+				return err
 			}
 			o.Command = f.Tail
 			return run(ctx, o)
@@ -78,46 +71,80 @@ func New(f *factory.Factory, open func(context.Context, string, []string) (boxes
 	}
 }
 
+// NewOptions are the options of a command that makes a box.
+func NewOptions(f *factory.Factory, open func(context.Context, string, []string) (boxes.Project, error), creator func(provider.Provider) (*boxes.Creator, error)) *Options {
+	return &Options{Streams: f.Streams, Provider: f.Provider, Open: open, Creator: creator}
+}
+
+// Flags are the flags that say what box to make. The command must not separate
+// values at commas: a file's name may hold one.
+func Flags(o *Options) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "the box's `NAME`; default is the folder's, with a number if it is taken", Destination: &o.Name, Local: true},
+		&cli.StringFlag{Name: "workspace", Aliases: []string{"w"}, Usage: "the project's `FOLDER`; default is this one", Destination: &o.Workspace, Local: true},
+		&cli.StringFlag{Name: "provider", Usage: "what makes the box: `NAME` is docker", Value: "docker", Destination: &o.ProviderName, Local: true},
+		&cli.StringFlag{Name: "image", Usage: "an `IMAGE` of yours instead of the box image", Destination: &o.Image, Local: true},
+		&cli.StringSliceFlag{Name: "include", Usage: "carry this untracked `FILE` although it looks secret", Destination: &o.Include, Local: true},
+	}
+}
+
+// CheckFlags refuses what the flags' own parser lets through.
+func CheckFlags(c *cli.Command, o *Options) error {
+	if c.IsSet("name") && o.Name == "" {
+		return fail.Usagef("", "the name is empty")
+	}
+	return nil
+}
+
 // Run makes the box and, with a command, runs it there.
 func Run(ctx context.Context, o *Options) error {
-	var name core.BoxName
-	err := output.Check[view.Box](o.JSON)
-	if err == nil && o.Name != "" {
-		name, err = core.ParseBoxName(o.Name)
-	}
-	if err == nil {
-		err = factory.CheckProvider(o.ProviderName)
-	}
-	if err != nil {
+	if err := output.Check[view.Box](o.JSON); err != nil {
 		return err
 	}
-	project, err := o.Open(ctx, o.Workspace, o.Include)
+	box, p, err := Make(ctx, o)
 	if err != nil {
 		return err
-	}
-	p, err := o.Provider(o.ProviderName)
-	if err != nil {
-		return err
-	}
-	creator, err := o.Creator(p)
-	if err != nil {
-		return err
-	}
-	box, err := creator.Create(ctx, project, boxes.Request{Name: name, Image: o.Image})
-	if o.Image != "" && errors.Is(err, provider.ErrNoImage) {
-		return &fail.Error{Err: err, Code: fail.Unavailable, Next: "docker pull it, or leave out --image"}
-	}
-	if err != nil {
-		return err
-	}
-	for _, note := range project.Notes() {
-		o.Streams.Note("%s", output.Line(note))
 	}
 	if len(o.Command) > 0 {
 		o.Streams.Note("box %s runs", box.Name)
 		return session.Run(ctx, o.Streams, p, box, o.Command)
 	}
 	return show(o, box)
+}
+
+// Make makes the box and says what it got.
+func Make(ctx context.Context, o *Options) (core.Box, provider.Provider, error) {
+	var name core.BoxName
+	err := factory.CheckProvider(o.ProviderName)
+	if err == nil && o.Name != "" {
+		name, err = core.ParseBoxName(o.Name)
+	}
+	if err != nil {
+		return core.Box{}, nil, err
+	}
+	project, err := o.Open(ctx, o.Workspace, o.Include)
+	if err != nil {
+		return core.Box{}, nil, err
+	}
+	p, err := o.Provider(o.ProviderName)
+	if err != nil {
+		return core.Box{}, nil, err
+	}
+	creator, err := o.Creator(p)
+	if err != nil {
+		return core.Box{}, nil, err
+	}
+	box, err := creator.Create(ctx, project, boxes.Request{Name: name, Image: o.Image})
+	if o.Image != "" && errors.Is(err, provider.ErrNoImage) {
+		err = &fail.Error{Err: err, Code: fail.Unavailable, Next: "docker pull it, or leave out --image"}
+	}
+	if err != nil {
+		return core.Box{}, nil, err
+	}
+	for _, note := range project.Notes() {
+		o.Streams.Note("%s", output.Line(note))
+	}
+	return box, p, nil
 }
 
 func show(o *Options, box core.Box) error {

@@ -16,14 +16,22 @@ import (
 	"strings"
 )
 
-//go:embed all:lean all:trust
+//go:embed all:box all:full all:lean all:trust
 var tree embed.FS
 
 // Flavour names a variant of the box image; it is the name of a folder here.
 type Flavour string
 
-// Lean has git, tmux, the usual shell tools and agentbox-ctl, and no agent.
-const Lean Flavour = "lean"
+const (
+	// Lean has git, tmux, the usual shell tools and agentbox-ctl, and no agent.
+	Lean Flavour = "lean"
+	// Full is lean with compilers, Node.js, Python and the coding agents.
+	Full Flavour = "full"
+)
+
+// Flavours are all flavours, from the leanest on: each holds what those before
+// it hold.
+var Flavours = []Flavour{Lean, Full}
 
 // DefaultBase is the image that a build starts from where a registry answers.
 const DefaultBase = "debian:bookworm-slim"
@@ -34,6 +42,10 @@ const (
 	LabelFingerprint = "agentbox.image.fingerprint"
 	// LabelExtraCA holds Recipe.ExtraCADigest; no label means no certificates.
 	LabelExtraCA = "agentbox.image.extra-ca"
+	// LabelContent identifies what is below agentbox-ctl: the flavour's content.
+	LabelContent = "agentbox.image.content"
+	// LabelCtl is the SHA-256 of the agentbox-ctl in the image, in hex.
+	LabelCtl = "agentbox.image.ctl"
 	// LabelFlavour holds the flavour.
 	LabelFlavour = "agentbox.image.flavour"
 	// LabelVersion holds the version of the agentbox that built the image.
@@ -69,17 +81,80 @@ type file struct {
 
 // fingerprintForm changes when the way of building changes for other reasons
 // than the files.
-const fingerprintForm = "agentbox-image 1"
+const fingerprintForm = "agentbox-image 2"
 
-// shipped lists the files that are the same on every host, by path.
-func (r Recipe) shipped() ([]file, error) {
-	files, err := folder(tree, string(r.Flavour))
-	if err != nil {
-		return nil, fmt.Errorf("read the image flavour %q: %w", r.Flavour, err)
+// Content is one of the images that a box image stands on: all of a flavour
+// but agentbox-ctl, so that another agentbox-ctl costs one copy.
+type Content struct {
+	Flavour Flavour
+	// Labels are what the image must carry.
+	Labels map[string]string
+
+	files []file
+	extra []Certificate
+}
+
+// WriteContext writes the build context of this content as a tar. Its
+// Dockerfile takes the content before it, or the base, as the build argument
+// BASE_IMAGE, and the address of npm's registry as NPM_CONFIG_REGISTRY.
+func (c Content) WriteContext(w io.Writer) error { return writeContext(w, c.files, c.extra) }
+
+// Contents are what the box image stands on, from the base up.
+func (r Recipe) Contents() ([]Content, error) {
+	end := slices.Index(Flavours, r.Flavour)
+	if end < 0 {
+		return nil, fmt.Errorf("image flavour %q: %w", r.Flavour, fs.ErrNotExist)
 	}
-	files = append(files, file{path: "agentbox-ctl", mode: 0o755, data: r.Ctl})
-	slices.SortFunc(files, byPath)
-	return files, nil
+	var (
+		below []file
+		all   []Content
+	)
+	for i, flavour := range Flavours[:end+1] {
+		files, err := folder(tree, string(flavour))
+		if err != nil {
+			return nil, fmt.Errorf("read the image flavour %q: %w", flavour, err)
+		}
+		below = append(below, within(string(flavour), files)...)
+		c := Content{Flavour: flavour, files: files}
+		c.Labels = map[string]string{LabelContent: r.hash(flavour, below), LabelExtraCA: r.ExtraCADigest()}
+		if i == 0 {
+			c.extra = r.ExtraCA // the later ones have them from the first
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// within puts files into a folder.
+func within(dir string, files []file) []file {
+	moved := slices.Clone(files)
+	for i := range moved {
+		moved[i].path = path.Join(dir, moved[i].path)
+	}
+	return moved
+}
+
+// top lists the files of the box image's own build.
+func (r Recipe) top() ([]file, error) {
+	files, err := folder(tree, "box")
+	if err != nil {
+		return nil, fmt.Errorf("read the box image: %w", err)
+	}
+	return append(files, file{path: "agentbox-ctl", mode: 0o755, data: r.Ctl}), nil
+}
+
+// shipped lists the files of all builds that are the same on every host.
+func (r Recipe) shipped() ([]file, error) {
+	contents, err := r.Contents()
+	if err != nil {
+		return nil, err
+	}
+	var files []file
+	for _, c := range contents {
+		files = append(files, within(string(c.Flavour), c.files)...)
+	}
+	top, err := r.top()
+	return append(files, within("box", top)...), err
 }
 
 func byPath(a, b file) int { return cmp.Compare(a.path, b.path) }
@@ -124,16 +199,22 @@ func (r Recipe) Fingerprint() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.hash(files), nil
+	return r.hash(r.Flavour, files), nil
 }
 
-func (r Recipe) hash(files []file) string {
+func (r Recipe) hash(flavour Flavour, files []file) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\nflavour %q\nbase %q\narch %q\n", fingerprintForm, r.Flavour, r.BaseOrDefault(), r.Arch)
-	for _, f := range files {
+	fmt.Fprintf(h, "%s\nflavour %q\nbase %q\narch %q\n", fingerprintForm, flavour, r.BaseOrDefault(), r.Arch)
+	for _, f := range slices.SortedFunc(slices.Values(files), byPath) {
 		fmt.Fprintf(h, "file %q %o %x\n", f.path, f.mode, sha256.Sum256(f.data))
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// CtlDigest is the SHA-256 of Ctl in hex.
+func (r Recipe) CtlDigest() string {
+	sum := sha256.Sum256(r.Ctl)
+	return hex.EncodeToString(sum[:])
 }
 
 // ExtraCADigest identifies the set of extra certificates, "" if there are none.
@@ -154,11 +235,16 @@ func (r Recipe) Labels() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	packages, err := Packages(r.Flavour)
-	if err != nil {
-		return nil, err
+	var packages []string
+	for _, flavour := range Flavours[:slices.Index(Flavours, r.Flavour)+1] {
+		added, err := Packages(flavour)
+		if err != nil {
+			return nil, err
+		}
+		packages = append(packages, added...)
 	}
 	return map[string]string{
+		LabelCtl:         r.CtlDigest(),
 		LabelChromium:    strconv.FormatBool(slices.Contains(packages, "chromium")),
 		LabelFingerprint: fingerprint,
 		LabelExtraCA:     r.ExtraCADigest(),
@@ -167,14 +253,14 @@ func (r Recipe) Labels() (map[string]string, error) {
 	}, nil
 }
 
-// WriteContext writes the build context as a tar. Its Dockerfile takes the
-// base as the build argument BASE_IMAGE.
+// WriteContext writes a build context that makes the box image of the flavour's
+// content, which is the build argument BASE_IMAGE.
 func (r Recipe) WriteContext(w io.Writer) error {
-	files, err := r.shipped()
+	files, err := r.top()
 	if err != nil {
 		return err
 	}
-	return writeContext(w, files, r.ExtraCA)
+	return writeContext(w, files, nil)
 }
 
 // WriteTrustContext writes a build context that adds only ExtraCA to the image
@@ -192,6 +278,7 @@ const extraCADir = "extra-ca"
 
 func writeContext(w io.Writer, files []file, extra []Certificate) error {
 	dirs := map[string]bool{extraCADir: true}
+	files = slices.Clone(files)
 	for _, c := range extra {
 		files = append(files, file{path: path.Join(extraCADir, c.name), mode: 0o644, data: c.pem})
 	}
@@ -221,8 +308,8 @@ func writeContext(w io.Writer, files []file, extra []Certificate) error {
 	return nil
 }
 
-// Packages are the distribution packages that a flavour needs, for a base that
-// is made with them in it.
+// Packages are the distribution packages that a flavour adds to those of the
+// flavours before it.
 func Packages(f Flavour) ([]string, error) {
 	text, err := fs.ReadFile(tree, path.Join(string(f), "packages"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"testing/fstest"
 )
 
-func recipe() Recipe {
-	return Recipe{Flavour: Lean, Arch: "amd64", Ctl: []byte("program"), Version: "v1.2.3"}
+func recipe(flavour Flavour) Recipe {
+	return Recipe{Flavour: flavour, Arch: "amd64", Ctl: []byte("program"), Version: "v1.2.3"}
 }
 
 // context unpacks what the engine would get.
@@ -46,33 +46,95 @@ func mustFingerprint(t *testing.T, r Recipe) string {
 	return fp
 }
 
-func TestEveryFileOfTheContextCountsInTheFingerprint(t *testing.T) {
-	r := recipe()
-	files, err := r.shipped()
+// builds are the contexts of all builds that make the box image of r, by the
+// folder that each comes from.
+func builds(t *testing.T, r Recipe) map[string]func(io.Writer) error {
+	t.Helper()
+	contents, err := r.Contents()
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := r.hash(files)
+	all := map[string]func(io.Writer) error{"box": r.WriteContext}
+	for _, c := range contents {
+		all[string(c.Flavour)] = c.WriteContext
+	}
+	return all
+}
 
-	listed := map[string]bool{}
-	for i := range files {
-		listed[files[i].path] = true
-		for what, change := range map[string]func(*file){
-			"bytes": func(f *file) { f.data = append(slices.Clone(f.data), '\n') },
-			"mode":  func(f *file) { f.mode ^= 0o001 },
-			"path":  func(f *file) { f.path += ".moved" },
-		} {
-			changed := slices.Clone(files)
-			change(&changed[i])
-			if r.hash(changed) == before {
-				t.Errorf("another %s of %s leaves the fingerprint as it was", what, files[i].path)
+func TestEveryFileOfTheContextsCountsInTheFingerprint(t *testing.T) {
+	for _, flavour := range Flavours {
+		r := recipe(flavour)
+		files, err := r.shipped()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := mustFingerprint(t, r)
+
+		listed := map[string]bool{}
+		for i := range files {
+			listed[files[i].path] = true
+			for what, change := range map[string]func(*file){
+				"bytes": func(f *file) { f.data = append(slices.Clone(f.data), '\n') },
+				"mode":  func(f *file) { f.mode ^= 0o001 },
+				"path":  func(f *file) { f.path += ".moved" },
+			} {
+				changed := slices.Clone(files)
+				change(&changed[i])
+				if r.hash(flavour, changed) == before {
+					t.Errorf("another %s of %s leaves the fingerprint of %s as it was", what, files[i].path, flavour)
+				}
+			}
+		}
+		for folder, write := range builds(t, r) {
+			for name, h := range context(t, write) {
+				if name = folder + "/" + name; h.Typeflag == tar.TypeReg && !listed[name] {
+					t.Errorf("the build of %s reads %s, which the fingerprint does not cover", flavour, name)
+				}
 			}
 		}
 	}
-	for name, h := range context(t, r.WriteContext) {
-		if h.Typeflag == tar.TypeReg && !listed[name] {
-			t.Errorf("the build reads %s, which the fingerprint does not cover", name)
-		}
+}
+
+func TestFullStandsOnTheContentOfLean(t *testing.T) {
+	lean, err := recipe(Lean).Contents()
+	if err != nil || len(lean) != 1 {
+		t.Fatalf("contents of lean: %v, %d", err, len(lean))
+	}
+	r := recipe(Full)
+	full, err := r.Contents()
+	if err != nil || len(full) != 2 {
+		t.Fatalf("contents of full: %v, %d", err, len(full))
+	}
+	if !maps.Equal(full[0].Labels, lean[0].Labels) {
+		t.Error("the content of lean is another below full")
+	}
+	if full[1].Labels[LabelContent] == full[0].Labels[LabelContent] {
+		t.Error("both contents have one label")
+	}
+	r.Ctl = []byte("another program")
+	again, err := r.Contents()
+	if err != nil || !maps.Equal(again[1].Labels, full[1].Labels) {
+		t.Errorf("another agentbox-ctl asks for another content: %v", err)
+	}
+	r.Base = "ubuntu:24.04"
+	if again, err = r.Contents(); err != nil || maps.Equal(again[0].Labels, full[0].Labels) {
+		t.Errorf("another base asks for no other content: %v", err)
+	}
+	r.Flavour = "rich"
+	if _, err := r.Contents(); err == nil {
+		t.Error("an unknown flavour has contents")
+	}
+}
+
+func TestContentBelowCountsInTheContentAbove(t *testing.T) {
+	r := recipe(Full)
+	contents, err := r.Contents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Concat(within("lean", contents[0].files), within("full", contents[1].files))
+	if r.hash(Full, all) != contents[1].Labels[LabelContent] {
+		t.Error("the label of full's content is not over the files of both")
 	}
 }
 
@@ -83,8 +145,9 @@ func TestFingerprintCoversFlavourBaseArchitectureAndCtl(t *testing.T) {
 		"base":         func(r *Recipe) { r.Base = "ubuntu:24.04" },
 		"architecture": func(r *Recipe) { r.Arch = "arm64" },
 		"ctl":          func(r *Recipe) { r.Ctl = []byte("another program") },
+		"flavour":      func(r *Recipe) { r.Flavour = Full },
 	} {
-		r := recipe()
+		r := recipe(Lean)
 		change(&r)
 		fp := mustFingerprint(t, r)
 		if other, dup := seen[fp]; dup {
@@ -92,20 +155,18 @@ func TestFingerprintCoversFlavourBaseArchitectureAndCtl(t *testing.T) {
 		}
 		seen[fp] = name
 	}
-	r := recipe()
+	r := recipe(Lean)
 	files, err := r.shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rich := r
-	rich.Flavour = "rich"
-	if rich.hash(files) == r.hash(files) {
+	if r.hash(Full, files) == r.hash(Lean, files) {
 		t.Error("the flavour does not count in the fingerprint")
 	}
 }
 
 func TestWhatOneHostAddsLeavesTheFingerprint(t *testing.T) {
-	plain, own := recipe(), recipe()
+	plain, own := recipe(Lean), recipe(Lean)
 	own.ExtraCA = []Certificate{{name: "host-1.crt", pem: []byte("pem")}}
 	own.Version = "v9"
 	if mustFingerprint(t, plain) != mustFingerprint(t, own) {
@@ -119,6 +180,7 @@ func TestWhatOneHostAddsLeavesTheFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
+		LabelCtl:         "1310ca2c8932dbd118668bd97442558a3e1f546b5e15c69699dfbd6024f548d8",
 		LabelChromium:    "false",
 		LabelFingerprint: mustFingerprint(t, own),
 		LabelExtraCA:     own.ExtraCADigest(),
@@ -130,27 +192,29 @@ func TestWhatOneHostAddsLeavesTheFingerprint(t *testing.T) {
 	}
 }
 
-func TestContextIsTheSameBytesEveryTime(t *testing.T) {
-	var one, two bytes.Buffer
-	if err := errors.Join(recipe().WriteContext(&one), recipe().WriteContext(&two)); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(one.Bytes(), two.Bytes()) {
-		t.Error("two contexts of one recipe differ")
-	}
-	for name, h := range context(t, recipe().WriteContext) {
-		if h.ModTime.Unix() != 0 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
-			t.Errorf("%s carries time, owner or group of this machine", name)
+func TestContextsAreTheSameBytesEveryTime(t *testing.T) {
+	again := builds(t, recipe(Full))
+	for folder, write := range builds(t, recipe(Full)) {
+		var one, two bytes.Buffer
+		if err := errors.Join(write(&one), again[folder](&two)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(one.Bytes(), two.Bytes()) {
+			t.Errorf("two contexts of %s differ", folder)
+		}
+		for name, h := range context(t, write) {
+			if h.ModTime.Unix() != 0 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
+				t.Errorf("%s/%s carries time, owner or group of this machine", folder, name)
+			}
 		}
 	}
 }
 
-func TestContextHoldsWhatItsDockerfileCopies(t *testing.T) {
-	copied := regexp.MustCompile(`(?m)^COPY (.+) \S+$`)
-	for folder, write := range map[string]func(io.Writer) error{
-		"lean":  recipe().WriteContext,
-		"trust": recipe().WriteTrustContext,
-	} {
+func TestContextsHoldWhatTheirDockerfilesCopy(t *testing.T) {
+	copied := regexp.MustCompile(`(?m)^COPY (?:--from=\S+ )?(.+) \S+$`)
+	contexts := builds(t, recipe(Full))
+	contexts["trust"] = recipe(Lean).WriteTrustContext
+	for folder, write := range contexts {
 		text, err := tree.ReadFile(folder + "/Dockerfile")
 		if err != nil {
 			t.Fatal(err)
@@ -161,6 +225,9 @@ func TestContextHoldsWhatItsDockerfileCopies(t *testing.T) {
 			t.Errorf("%s copies nothing", folder)
 		}
 		for _, line := range sources {
+			if strings.Contains(line[0], "--from=") {
+				continue
+			}
 			for source := range strings.FieldsSeq(line[1]) {
 				if entries[source] == nil {
 					t.Errorf("%s/Dockerfile copies %s, which the context lacks", folder, source)
@@ -171,7 +238,10 @@ func TestContextHoldsWhatItsDockerfileCopies(t *testing.T) {
 }
 
 func TestModesInTheContext(t *testing.T) {
-	entries := context(t, recipe().WriteContext)
+	entries := context(t, recipe(Lean).WriteContext)
+	for name, h := range context(t, builds(t, recipe(Lean))["lean"]) {
+		entries[name] = h
+	}
 	for name, want := range map[string]int64{
 		"agentbox-ctl":                     0o755,
 		"rootfs/etc/sudoers.d/agentbox":    0o440,
@@ -187,18 +257,28 @@ func TestModesInTheContext(t *testing.T) {
 }
 
 func TestPackagesAreNames(t *testing.T) {
-	packages, err := Packages(Lean)
-	if err != nil {
-		t.Fatal(err)
-	}
 	name := regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]+$`) // Debian policy 5.6.1
-	for _, p := range packages {
-		if !name.MatchString(p) {
-			t.Errorf("%q is no package name", p)
+	want := map[Flavour][]string{Lean: {"git", "tmux"}, Full: {"build-essential", "bubblewrap"}}
+	seen := map[string]Flavour{}
+	for _, flavour := range Flavours {
+		packages, err := Packages(flavour)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if !slices.Contains(packages, "git") {
-		t.Errorf("Packages(lean) = %v, without git", packages)
+		for _, p := range packages {
+			if !name.MatchString(p) {
+				t.Errorf("%q is no package name", p)
+			}
+			if other, twice := seen[p]; twice {
+				t.Errorf("%s is listed for %s and for %s", p, other, flavour)
+			}
+			seen[p] = flavour
+		}
+		for _, p := range want[flavour] {
+			if seen[p] != flavour {
+				t.Errorf("Packages(%s) = %v, without %s", flavour, packages, p)
+			}
+		}
 	}
 	if _, err := Packages("none"); err == nil {
 		t.Error("an unknown flavour has packages")

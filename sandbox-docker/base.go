@@ -37,7 +37,7 @@ func (p *Provider) ensureBase(ctx context.Context, recipe images.Recipe) (baseIm
 	if recipe.Base != "" { // the user's choice stands alone
 		return baseImage{ref: recipe.Base}, p.haveOrPull(ctx, recipe.Base)
 	}
-	packages, err := images.Packages(recipe.Flavour)
+	packages, err := images.Packages(images.Flavours[0])
 	if err != nil {
 		return baseImage{}, err
 	}

@@ -80,9 +80,33 @@ func (a *attempt) run(ctx context.Context, arch string) (core.Box, error) {
 	box, p := a.req.Box, a.provider
 	network := make(chan error, 1)
 	go func() { network <- a.network(ctx) }()
-	image, err := a.image(ctx, arch)
-	if err := errors.Join(err, <-network); err != nil {
+	id, err := a.container(ctx, arch, &box, network)
+	if errors.Is(err, errReplaced) {
+		id, err = a.container(ctx, arch, &box, nil)
+	}
+	if err != nil {
 		return box, err
+	}
+	done := a.step("set up workspace")
+	err = p.setUp(ctx, id, a.req.Setup)
+	done(err)
+	return box, err
+}
+
+// errReplaced: the image that was found is gone, for another agentbox has made
+// one of its name since.
+var errReplaced = errors.New("the image was replaced meanwhile")
+
+// container starts a container of the image, once the network is there, and
+// notes both in the record.
+func (a *attempt) container(ctx context.Context, arch string, box *core.Box, network <-chan error) (id string, err error) {
+	p := a.provider
+	image, err := a.image(ctx, arch)
+	if network != nil {
+		err = errors.Join(err, <-network)
+	}
+	if err != nil {
+		return "", err
 	}
 	profile := profileFor(image.Labels)
 	box.Provider = p.Name()
@@ -94,19 +118,22 @@ func (a *attempt) run(ctx context.Context, arch string) (core.Box, error) {
 		Profile:   string(profile),
 	}
 	options, err := sealed(plan{
-		box: box, image: image.ID, profile: profile,
+		box: *box, image: image.ID, profile: profile,
 		relayDir: a.req.RelayDir, seeds: a.req.Seeds, labels: a.labels(),
 	})
 	if err != nil {
-		return box, err
+		return "", err
 	}
 	done := a.step("start container")
 	// A call that is given up may still be carried out, after the clean-up.
 	// So what makes something runs to its end, and cancelling counts then.
 	settled, stop := settling(ctx)
 	defer stop()
-	id, err := p.engine.CreateContainer(settled, options)
-	if errors.Is(err, engine.ErrConflict) {
+	id, err = p.engine.CreateContainer(settled, options)
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		err = fmt.Errorf("%w: %w", errReplaced, err)
+	case errors.Is(err, engine.ErrConflict):
 		err = fmt.Errorf("%w: %w; choose another name, or remove that container with `docker rm -f %s`", provider.ErrNameTaken, err, options.Name)
 	}
 	if err == nil {
@@ -116,13 +143,7 @@ func (a *attempt) run(ctx context.Context, arch string) (core.Box, error) {
 		err = p.engine.StartContainer(settled, id)
 	}
 	done(err)
-	if err != nil {
-		return box, err
-	}
-	done = a.step("set up workspace")
-	err = p.setUp(ctx, id, a.req.Setup)
-	done(err)
-	return box, err
+	return id, err
 }
 
 func (a *attempt) network(ctx context.Context) error {
@@ -136,22 +157,9 @@ func (a *attempt) network(ctx context.Context) error {
 
 func (a *attempt) image(ctx context.Context, arch string) (Image, error) {
 	done := a.step("find image")
-	image, err := a.findImage(ctx, arch)
+	image, err := a.provider.image(ctx, arch, a.req.Image, making{step: a.req.Step})
 	done(err)
 	return image, err
-}
-
-// findImage takes the image that the caller named, which must be there, or
-// this version's own.
-func (a *attempt) findImage(ctx context.Context, arch string) (Image, error) {
-	if ref := a.req.Image; ref != "" {
-		got, err := a.provider.engine.Image(ctx, ref)
-		if errors.Is(err, engine.ErrNotFound) {
-			err = fmt.Errorf("%w: %w", provider.ErrNoImage, err)
-		}
-		return Image{Ref: ref, ID: got.ID, Labels: got.Labels}, err
-	}
-	return a.provider.ensureImage(ctx, arch)
 }
 
 // undo removes what the attempt made and returns its cause, with what could

@@ -274,7 +274,7 @@ func TestWantedImage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := p.want("amd64")
+		w, err := p.want("amd64", images.Lean)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,13 +284,13 @@ func TestWantedImage(t *testing.T) {
 
 	normal := wants(func(*Options) {})
 	fingerprint := normal.labels[images.LabelFingerprint]
-	if len(fingerprint) != 64 || normal.remote != "registry.example/box:sha-"+fingerprint[:16] || normal.ref != "agentbox/box:lean" {
+	if len(fingerprint) != 64 || normal.remote != "registry.example/box:lean-sha-"+fingerprint[:16] || normal.ref != "agentbox/box:lean" {
 		t.Errorf("wanted = %+v", normal)
 	}
 	if w := wants(func(o *Options) { o.Registry = "" }); w.remote != "" {
 		t.Errorf("without a registry %q is pulled", w.remote)
 	}
-	if w := wants(noCtl); w.remote != "registry.example/box:v1.2.3-lean" || w.labels[images.LabelVersion] != "v1.2.3" || w.labels[images.LabelFingerprint] != "" {
+	if w := wants(noCtl); w.remote != "registry.example/box:lean-v1.2.3" || w.labels[images.LabelVersion] != "v1.2.3" || w.labels[images.LabelFingerprint] != "" {
 		t.Errorf("without agentbox-ctl wanted = %+v", w)
 	}
 	if w := wants(func(o *Options) { noCtl(o); o.Version = "(devel)" }); w.remote != "" {

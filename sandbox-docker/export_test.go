@@ -8,3 +8,12 @@ func (p *Provider) Bootstrap(ctx context.Context, program, suite string) (ref st
 	b := bootstrap{suite: suite}
 	return b.ref(), p.bootstrap(ctx, program, b)
 }
+
+// EnsureImage lets tests see the image that a box would be made from.
+func (p *Provider) EnsureImage(ctx context.Context) (Image, error) {
+	info, err := p.engine.Info(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	return p.image(ctx, info.Arch, "", making{})
+}

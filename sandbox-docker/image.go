@@ -1,18 +1,19 @@
 package sandboxdocker
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/images"
 	"github.com/madarco/agentbox/sandbox-docker/engine"
@@ -25,29 +26,72 @@ type Image struct {
 	Labels map[string]string
 }
 
-// EnsureImage makes sure that the engine has the box image of this very
-// version: it uses the one that is there, else pulls the one that the registry
+// making says how an image is made where it is missing.
+type making struct {
+	build bool // without asking the registry for it
+	step  func(name string) (done func(error))
+}
+
+// image finds the image that a request names: a flavour of ours, or a
+// reference of the user's.
+func (p *Provider) image(ctx context.Context, arch, name string, how making) (Image, error) {
+	if flavour, ours := p.named(name); ours {
+		how.step = steps(how.step)
+		return p.ensureImage(ctx, arch, flavour, how)
+	}
+	return p.givenImage(ctx, arch, cmp.Or(name, p.opts.Image))
+}
+
+// named tells whether a name of an image, "" for the provider's own, is that
+// of a flavour, and of which.
+func (p *Provider) named(name string) (images.Flavour, bool) {
+	flavour := images.Flavour(cmp.Or(name, p.opts.Image))
+	return flavour, slices.Contains(images.Flavours, flavour)
+}
+
+// givenImage looks an image of the user's up. It must hold the agentbox-ctl
+// that this version talks to.
+func (p *Provider) givenImage(ctx context.Context, arch, ref string) (Image, error) {
+	got, err := p.engine.Image(ctx, ref)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", provider.ErrNoImage, err)
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	w, err := p.want(arch, images.Lean)
+	if err != nil {
+		return Image{}, err
+	}
+	key, want := images.LabelCtl, w.recipe.CtlDigest()
+	if w.noCtl {
+		key, want = images.LabelVersion, p.opts.Version
+	}
+	switch got.Labels[key] {
+	case want:
+		return Image{Ref: ref, ID: got.ID, Labels: got.Labels}, nil
+	case "":
+		return Image{}, fmt.Errorf("image %s: %w: it holds no agentbox-ctl; build it FROM %s:full or :lean", ref, provider.ErrWrongImage, p.opts.Repository)
+	}
+	return Image{}, fmt.Errorf("image %s: %w: its agentbox-ctl is that of agentbox %s; run `agentbox prepare`, and build it anew FROM %s:full or :lean",
+		ref, provider.ErrWrongImage, core.Untrusted(got.Labels[images.LabelVersion]).Quote(), p.opts.Repository)
+}
+
+// ensureImage makes sure that the engine has this very version's image of a
+// flavour: it uses the one that is there, else pulls the one that the registry
 // has for the same fingerprint (once; any failure counts as "it has none"),
 // else builds it. Processes and goroutines that need the image at the same
 // time wait for the one that makes it. The error wraps provider.ErrNoImage
 // when there is none in the end.
-func (p *Provider) EnsureImage(ctx context.Context) (Image, error) {
-	info, err := p.engine.Info(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	return p.ensureImage(ctx, info.Arch)
-}
-
-func (p *Provider) ensureImage(ctx context.Context, arch string) (Image, error) {
-	w, err := p.want(arch)
+func (p *Provider) ensureImage(ctx context.Context, arch string, flavour images.Flavour, how making) (Image, error) {
+	w, err := p.want(arch, flavour)
 	if err != nil {
 		return Image{}, err
 	}
 	if image, ok, err := p.present(ctx, w); ok || err != nil {
 		return image, err
 	}
-	unlock, err := lock(ctx, p.opts.ImageLock)
+	unlock, err := p.lock(ctx)
 	if err != nil {
 		return Image{}, err
 	}
@@ -55,16 +99,30 @@ func (p *Provider) ensureImage(ctx context.Context, arch string) (Image, error) 
 	if image, ok, err := p.present(ctx, w); ok || err != nil {
 		return image, err
 	}
-	// The image that had the name before stays: another agentbox may be about
-	// to make a box from it, and it shares all large layers with the new one.
-	if err := p.make(ctx, w); err != nil {
+	if how.build {
+		w.remote = ""
+	}
+	if err := p.make(ctx, w, how.step); err != nil {
 		return Image{}, fmt.Errorf("%w: %w", provider.ErrNoImage, err)
 	}
 	image, ok, err := p.present(ctx, w)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %s was made, but has other labels than it should", provider.ErrNoImage, w.ref)
 	}
-	return image, err
+	return image, errors.Join(err, p.dropOld(ctx))
+}
+
+// dropOld removes the images of ours that have lost their name to a newer one
+// and that no container uses.
+func (p *Provider) dropOld(ctx context.Context) error {
+	old, err := p.engine.UntaggedImages(ctx, images.LabelContent)
+	for _, id := range old {
+		gone := p.engine.RemoveImage(ctx, id)
+		if gone != nil && !errors.Is(gone, engine.ErrConflict) && !errors.Is(gone, engine.ErrNotFound) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
 }
 
 // wanted is the image that this version needs. Without an agentbox-ctl to put
@@ -77,14 +135,14 @@ type wanted struct {
 	remote string            // its reference in the registry, "" for none
 }
 
-func (p *Provider) want(arch string) (wanted, error) {
+func (p *Provider) want(arch string, flavour images.Flavour) (wanted, error) {
 	extra, err := images.HostCAs(os.DirFS(images.HostCADir))
 	if err != nil {
 		return wanted{}, err
 	}
-	w := wanted{ref: p.opts.Repository + ":" + string(p.opts.Flavour)}
+	w := wanted{ref: p.opts.Repository + ":" + string(flavour)}
 	w.recipe = images.Recipe{
-		Flavour: p.opts.Flavour,
+		Flavour: flavour,
 		Base:    p.opts.BaseImage,
 		Arch:    arch,
 		ExtraCA: extra,
@@ -107,9 +165,9 @@ func (p *Provider) identify(w *wanted) error {
 	if err != nil {
 		return err
 	}
-	key, tag := images.LabelFingerprint, "sha-"+all[images.LabelFingerprint][:16]
+	key, tag := images.LabelFingerprint, string(w.recipe.Flavour)+"-sha-"+all[images.LabelFingerprint][:16]
 	if w.noCtl {
-		key, tag = images.LabelVersion, w.recipe.Version+"-"+string(w.recipe.Flavour)
+		key, tag = images.LabelVersion, string(w.recipe.Flavour)+"-"+w.recipe.Version
 	}
 	w.labels = map[string]string{key: all[key], images.LabelFlavour: all[images.LabelFlavour], images.LabelExtraCA: all[images.LabelExtraCA]}
 	if p.opts.Registry != "" && (!w.noCtl || released(w.recipe.Version)) {
@@ -138,7 +196,7 @@ func carries(image engine.Image, labels map[string]string) bool {
 }
 
 // make pulls or builds the wanted image.
-func (p *Provider) make(ctx context.Context, w wanted) error {
+func (p *Provider) make(ctx context.Context, w wanted, step func(string) func(error)) error {
 	if w.remote != "" {
 		if made, err := p.pullReady(ctx, w); made || err != nil {
 			return err
@@ -151,7 +209,7 @@ func (p *Provider) make(ctx context.Context, w wanted) error {
 		}
 		w.recipe.Ctl = ctl
 	}
-	return p.build(ctx, w.recipe, w.ref)
+	return p.build(ctx, w.recipe, w.ref, step)
 }
 
 // How long a registry may be silent: before its first word, and later.
@@ -201,63 +259,23 @@ func (p *Provider) pullReady(ctx context.Context, w wanted) (bool, error) {
 	}, w.recipe.WriteTrustContext)
 }
 
-// build builds the image from its base.
-func (p *Provider) build(ctx context.Context, recipe images.Recipe, ref string) error {
-	base, err := p.ensureBase(ctx, recipe)
-	if err != nil {
-		return err
-	}
-	labels, err := recipe.Labels()
-	if err != nil {
-		return err
-	}
-	network := "none"
-	if !base.complete {
-		network = "agentbox-build-" + rand.Text()
-		made := map[string]string{labelManaged: "true"}
-		defer func() {
-			ctx, cancel := settling(ctx)
-			defer cancel()
-			p.engine.RemoveNetwork(ctx, network) //nolint:errcheck // reported by the build if it was never made
-		}()
-		if err := p.createNetwork(ctx, network, network, made); err != nil {
-			return err
-		}
-	}
-	return p.buildFrom(ctx, engine.BuildRequest{
-		Args:    map[string]string{"BASE_IMAGE": base.ref},
-		Labels:  labels,
-		Tag:     ref,
-		Network: network,
-	}, recipe.WriteContext)
-}
-
-// buildFrom streams a build context to the engine.
-func (p *Provider) buildFrom(ctx context.Context, req engine.BuildRequest, write func(io.Writer) error) error {
-	from, to := io.Pipe()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		to.CloseWithError(write(to))
-	}()
-	req.Context, req.Log = from, p.opts.Progress
-	err := p.engine.Build(ctx, req)
-	from.CloseWithError(io.ErrClosedPipe) // frees the writer of a build that ended early
-	<-written
-	return err
-}
-
 // lockRetry spaces the attempts to get a lock that another process holds.
 const lockRetry = 100 * time.Millisecond
 
 // lock takes the lock file, waiting as long as ctx allows.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+func (p *Provider) lock(ctx context.Context) (unlock func(), err error) {
+	path := p.opts.ImageLock
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("lock the making of images: %w", err)
 	}
 	held := flock.New(path, flock.SetPermissions(0o600))
-	if _, err := held.TryLockContext(ctx, lockRetry); err != nil {
-		return nil, fmt.Errorf("wait for another agentbox that makes the box image (lock %s): %w", path, err)
+	got, err := held.TryLock()
+	if err == nil && !got {
+		p.opts.Progress("another agentbox makes an image; waiting for it")
+		_, err = held.TryLockContext(ctx, lockRetry)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("wait for another agentbox that makes a box image (lock %s): %w", path, err)
 	}
 	return func() { held.Unlock() }, nil //nolint:errcheck // closing the file frees it in any case
 }

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/madarco/agentbox/images"
@@ -33,13 +34,21 @@ func imageOptions(t *testing.T, ctl string) (sandboxdocker.Options, *journal) {
 	o.Ctl = func(string) ([]byte, error) { return []byte(ctl), nil }
 	o.Progress = log.add
 	o.Repository = "agentbox-test/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	removeImages(t, o)
+	return o, log
+}
+
+// removeImages removes what a provider with these options has made, when the
+// test ends.
+func removeImages(t *testing.T, o sandboxdocker.Options) {
 	t.Cleanup(func() {
-		err := o.Engine.RemoveImage(context.WithoutCancel(t.Context()), o.Repository+":lean")
-		if err != nil && !errors.Is(err, engine.ErrNotFound) {
-			t.Errorf("clean up: %v", err)
+		for _, tag := range []string{"lean", "lean-content"} {
+			err := o.Engine.RemoveImage(context.WithoutCancel(t.Context()), o.Repository+":"+tag)
+			if err != nil && !errors.Is(err, engine.ErrNotFound) {
+				t.Errorf("clean up: %v", err)
+			}
 		}
 	})
-	return o, log
 }
 
 // wholeBuild stands in the log of a build that starts at the base.
@@ -115,16 +124,46 @@ func TestImageIsBuiltOnceForAllWhoNeedIt(t *testing.T) {
 
 func TestAnotherCtlMakesAnotherImage(t *testing.T) {
 	t.Parallel()
-	o, _ := imageOptions(t, t.Name())
+	o, log := imageOptions(t, t.Name())
 	old := ensure(t, o)
-	o.Ctl = func(string) ([]byte, error) { return []byte("two"), nil }
-	if image := ensure(t, o); image.ID == old.ID {
+	inUse := idle(t, o.Engine, old.ID)
+	o.Ctl = func(string) ([]byte, error) { return []byte(t.Name() + " two"), nil }
+	next := ensure(t, o)
+	if next.ID == old.ID {
 		t.Error("the image stayed the same")
 	}
-	// A create that found the old one a moment ago can still use it.
-	if err := o.Engine.RemoveImage(t.Context(), old.ID); err != nil {
-		t.Errorf("the old image is gone: %v", err)
+	if n := log.count(wholeBuild); n != 1 {
+		t.Errorf("what is below agentbox-ctl was built %d times", n)
 	}
+	if _, err := o.Engine.Image(t.Context(), old.ID); err != nil {
+		t.Errorf("the image of a container is gone: %v", err)
+	}
+	if err := o.Engine.RemoveContainer(t.Context(), inUse); err != nil {
+		t.Fatal(err)
+	}
+	o.Ctl = func(string) ([]byte, error) { return []byte(t.Name() + " three"), nil }
+	ensure(t, o)
+	for _, id := range []string{old.ID, next.ID} {
+		if _, err := o.Engine.Image(t.Context(), id); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("an old image that nothing uses is still there: %v", err)
+		}
+	}
+}
+
+// idle makes a container, which never runs, of an image.
+func idle(t *testing.T, e *engine.Engine, image string) (id string) {
+	t.Helper()
+	id, err := e.CreateContainer(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: image}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := e.RemoveContainer(context.WithoutCancel(t.Context()), id)
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	return id
 }
 
 func TestBaseOfTheUsersChoice(t *testing.T) {
@@ -168,8 +207,8 @@ func TestImageIsPulledByItsFingerprint(t *testing.T) {
 	o, log := imageOptions(t, t.Name())
 	o.Repository += "-pulled"
 	o.Registry = server.Listener.Addr().String() + "/box"
-	t.Cleanup(func() { o.Engine.RemoveImage(context.WithoutCancel(t.Context()), o.Repository+":lean") })
-	remote := o.Registry + ":sha-" + built.Labels[images.LabelFingerprint][:16]
+	removeImages(t, o)
+	remote := o.Registry + ":lean-sha-" + built.Labels[images.LabelFingerprint][:16]
 
 	// What the registry has is made for everybody. This host's certificates,
 	// if it has any, come on top.

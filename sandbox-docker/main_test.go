@@ -16,6 +16,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/core/setup"
+	"github.com/madarco/agentbox/images"
 	sandboxdocker "github.com/madarco/agentbox/sandbox-docker"
 	"github.com/madarco/agentbox/sandbox-docker/engine"
 )
@@ -71,7 +72,8 @@ var (
 	probe = sync.OnceValues(func() ([]byte, error) { return compile("./testdata/probe") })
 )
 
-// options are those of a provider in tests: nothing is pulled ready-made.
+// options are those of a provider in tests: nothing is pulled ready-made, and boxes
+// have the image that is made in little time.
 func options(t testing.TB, at engine.Endpoint) sandboxdocker.Options {
 	t.Helper()
 	e, err := engine.Connect(at)
@@ -82,6 +84,7 @@ func options(t testing.TB, at engine.Endpoint) sandboxdocker.Options {
 	return sandboxdocker.Options{
 		Engine:    e,
 		Ctl:       func(string) ([]byte, error) { return ctl() },
+		Image:     string(images.Lean),
 		ImageLock: filepath.Join(os.TempDir(), "agentbox-test", "image.lock"),
 		Progress:  func(line string) { t.Log(line) },
 		Version:   "(devel)",

@@ -40,8 +40,9 @@ type Options struct {
 	Ctl func(arch string) ([]byte, error)
 	// Engine makes the boxes. Required.
 	Engine *engine.Engine
-	// Flavour of the box image; default images.Lean.
-	Flavour images.Flavour
+	// Image of boxes that ask for none, a flavour or a reference; default is
+	// the flavour images.Full.
+	Image string
 	// ImageLock is a file that one process at a time locks while it makes the
 	// image. Required; its folder is created.
 	ImageLock string
@@ -62,8 +63,8 @@ func (o Options) withDefaults() Options {
 	if o.Ctl == nil {
 		o.Ctl = images.Ctl
 	}
-	if o.Flavour == "" {
-		o.Flavour = images.Lean
+	if o.Image == "" {
+		o.Image = string(images.Full)
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -83,6 +84,7 @@ type Provider struct {
 var (
 	_ provider.Provider = (*Provider)(nil)
 	_ provider.Pauser   = (*Provider)(nil)
+	_ provider.Preparer = (*Provider)(nil)
 )
 
 // New prepares a provider. It asks nothing of the engine.

@@ -53,20 +53,21 @@ func (p *Provider) tryImage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w, err := p.want(info.Arch)
-	if err != nil {
-		return "", err
+	flavour, ours := p.named("")
+	if !ours {
+		image, err := p.givenImage(ctx, info.Arch, p.opts.Image)
+		return image.Ref, err
 	}
-	image, ok, err := p.present(ctx, w)
+	status, err := p.status(ctx, info.Arch, flavour)
 	switch {
 	case err != nil:
 		return "", err
-	case !ok && image.ID != "":
-		return "", fmt.Errorf("%w: %s is of another version; the next create makes this version's", provider.ErrNoImage, w.ref)
-	case !ok:
-		return "", fmt.Errorf("%w: the next create makes %s, which takes some minutes", provider.ErrNoImage, w.ref)
+	case status.State == provider.ImageStale:
+		return "", fmt.Errorf("%w: %s is of another version; `agentbox prepare` or the next create makes this version's", provider.ErrNoImage, status.Ref)
+	case status.State == provider.ImageMissing:
+		return "", fmt.Errorf("%w: `agentbox prepare` or the next create makes %s, which takes some minutes", provider.ErrNoImage, status.Ref)
 	}
-	return image.Ref, nil
+	return status.Ref, nil
 }
 
 // tryNetwork makes a box's network and removes it.

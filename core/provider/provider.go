@@ -32,6 +32,10 @@ var (
 	ErrNameTaken = errors.New("name is taken")
 	// ErrNoImage: the box image is missing and could not be made.
 	ErrNoImage = errors.New("box image is missing")
+	// ErrWrongImage: the image that was named is no box image of this version.
+	ErrWrongImage = errors.New("not a box image of this version")
+	// ErrNoSpace: a disk that the provider works on is full.
+	ErrNoSpace = errors.New("no space left on the provider's disk")
 	// ErrUnsupported: the provider lacks a control that was asked for.
 	ErrUnsupported = errors.New("not supported by this provider")
 )
@@ -82,7 +86,8 @@ type Capabilities struct {
 type CreateRequest struct {
 	// Box is the draft record: id, name, project, repositories, limits.
 	Box core.Box
-	// Image overrides the provider's own box image.
+	// Image is a flavour of the box image or a reference of the user's own
+	// image; empty means the one that the provider is set to.
 	Image string
 	// RelayDir is the host folder that holds the box's relay socket.
 	RelayDir string

@@ -179,7 +179,7 @@ func (w *world) create() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), imageLimit)
 	defer cancel()
-	args := []string{"create", "--name", w.box}
+	args := []string{"create", "--image", "lean", "--name", w.box}
 	w.succeeded(w.runContext(ctx, nil, args...), args)
 }
 

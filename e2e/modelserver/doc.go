@@ -21,7 +21,7 @@
 // as openai_base_url or the base_url of a provider, OpenCode as baseURL of a
 // provider, both with /v1 behind it. No variable sets Codex's base URL. This
 // package's tests hold the files, flags and variables with which each agent of
-// images/agents/versions.env starts without a question:
+// images/full/agents starts without a question:
 //
 //   - Claude Code asks about onboarding, the folder, the key, skipped
 //     permissions and the auto mode; a project makes it ask about imports that

@@ -1,24 +1,7 @@
 #!/bin/sh
-# Turns a Debian or Ubuntu base into a box: packages, certificates, the user
-# vscode and the folders that it owns. The argument is the list of packages.
-# Where the base has them all, nothing here needs a network.
+# Turns a Debian or Ubuntu base that has its packages into a box: certificates,
+# the user vscode and the folders that it owns.
 set -eu
-
-missing=
-while read -r package; do
-	case $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) in
-	ii*) ;;
-	*) missing="$missing $package" ;;
-	esac
-done <"$1"
-if [ -n "$missing" ]; then
-	export DEBIAN_FRONTEND=noninteractive
-	apt-get update
-	# shellcheck disable=SC2086 # a list of words
-	apt-get install --yes --no-install-recommends $missing
-	apt-get clean
-	rm -rf /var/lib/apt/lists/*
-fi
 
 update-ca-certificates
 

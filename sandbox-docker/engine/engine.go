@@ -144,6 +144,8 @@ func (e *Engine) failed(operation string, err error) error {
 		return fmt.Errorf("%s: docker engine at %s: %w: %w; %s", operation, e.host, provider.ErrUnavailable, err, hint(err))
 	case errdefs.IsNotFound(err):
 		kind = ErrNotFound
+	case strings.Contains(strings.ToLower(err.Error()), "no space left on device"): // strerror(ENOSPC), npm's too
+		kind = provider.ErrNoSpace
 	case strings.Contains(err.Error(), "overlap"):
 		kind = ErrSubnetTaken
 	case errdefs.IsConflict(err):

@@ -102,6 +102,22 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	return e.failed("remove image "+ref, err)
 }
 
+// UntaggedImages lists the ids of the images that have the label and no
+// reference, and on which no other image stands.
+func (e *Engine) UntaggedImages(ctx context.Context, label string) ([]string, error) {
+	got, err := e.api.ImageList(ctx, client.ImageListOptions{
+		Filters: client.Filters{}.Add("dangling", "true").Add("label", label),
+	})
+	if err != nil {
+		return nil, e.failed("list images", err)
+	}
+	ids := make([]string, 0, len(got.Items))
+	for _, item := range got.Items {
+		ids = append(ids, item.ID)
+	}
+	return ids, nil
+}
+
 // tailLines is how much of a failed build's output its error quotes.
 const tailLines = 8
 

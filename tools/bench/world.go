@@ -145,7 +145,7 @@ func (w *world) list(ctx context.Context) ([]box, error) {
 }
 
 func (w *world) create(ctx context.Context) (box, error) {
-	out, err := w.agentbox(ctx, "create", "--json")
+	out, err := w.agentbox(ctx, "create", "--image", "lean", "--json")
 	if err != nil {
 		return box{}, err
 	}

@@ -229,3 +229,65 @@ func TestExecReportsABrokenInput(t *testing.T) {
 		t.Errorf("Exec with a broken input: %v", err)
 	}
 }
+
+func TestTheLogOfABox(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, endpoint(t))
+	box := create(t, p, draft(t))
+	output(t, p, box, "sh", "-c", "for n in 1 2 3; do echo line $n >/proc/1/fd/1; done; echo odd >/proc/1/fd/2")
+	logged := func(req provider.LogRequest) (string, string) {
+		t.Helper()
+		var out, errOut bytes.Buffer
+		req.Stdout, req.Stderr = &out, &errOut
+		if err := p.Logs(t.Context(), box, req); err != nil {
+			t.Fatal(err)
+		}
+		return out.String(), errOut.String()
+	}
+	if out, errOut := logged(provider.LogRequest{Tail: -1}); !strings.HasSuffix(out, "line 1\nline 2\nline 3\n") || !strings.HasSuffix(errOut, "odd\n") {
+		t.Errorf("all: %q, %q", out, errOut)
+	}
+	if out, errOut := logged(provider.LogRequest{Tail: 2}); out != "line 3\n" || errOut != "odd\n" {
+		t.Errorf("the last two: %q, %q", out, errOut)
+	}
+	if out, _ := logged(provider.LogRequest{Tail: -1, Since: time.Now().Add(time.Hour)}); out != "" {
+		t.Errorf("since later: %q", out)
+	}
+
+	// Following ends with the box, and with the context.
+	from, to := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := p.Logs(t.Context(), box, provider.LogRequest{Tail: 0, Follow: true, Stdout: to})
+		to.CloseWithError(err)
+		ended <- err
+	}()
+	output(t, p, box, "sh", "-c", "echo late >/proc/1/fd/1")
+	line := make([]byte, 5)
+	if _, err := io.ReadFull(from, line); err != nil || string(line) != "late\n" {
+		t.Errorf("followed %q, %v", line, err)
+	}
+	go io.Copy(io.Discard, from) //nolint:errcheck // the test ends
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() { second <- p.Logs(ctx, box, provider.LogRequest{Tail: 0, Follow: true}) }()
+	cancel()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("after the context: %v", err)
+	}
+	if err := p.Stop(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("after the stop: %v", err)
+	}
+	if out, _ := logged(provider.LogRequest{Tail: -1}); !strings.HasSuffix(out, "late\n") {
+		t.Errorf("of a stopped box: %q", out)
+	}
+	if err := p.Destroy(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Logs(t.Context(), box, provider.LogRequest{}); !errors.Is(err, provider.ErrNotFound) {
+		t.Errorf("of a box that is gone: %v", err)
+	}
+}

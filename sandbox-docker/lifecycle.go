@@ -148,3 +148,12 @@ func (p *Provider) Exec(ctx context.Context, box core.Box, req provider.ExecRequ
 	}
 	return p.engine.Exec(ctx, c.ID, req)
 }
+
+// Logs copies what the box's first process and its daemon have printed.
+func (p *Provider) Logs(ctx context.Context, box core.Box, req provider.LogRequest) error {
+	c, err := p.find(ctx, box)
+	if err != nil {
+		return err
+	}
+	return p.engine.Logs(ctx, c.ID, req)
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/cmd/land"
 	"github.com/madarco/agentbox/cli/internal/cmd/lifecycle"
 	"github.com/madarco/agentbox/cli/internal/cmd/list"
+	"github.com/madarco/agentbox/cli/internal/cmd/logs"
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	"github.com/madarco/agentbox/cli/internal/cmd/shell"
 	"github.com/madarco/agentbox/cli/internal/cmd/status"
@@ -132,6 +133,7 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Inspect", list.New(f, list.Run)),
 		in("Inspect", status.New(f, status.Run)),
 		in("Inspect", agent.New(f, agent.RunApprovals, agent.RunApprove)),
+		in("Inspect", logs.New(f, logs.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Start, lifecycle.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Stop, lifecycle.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Pause, lifecycle.Run)),

@@ -40,11 +40,13 @@ type LandingResult struct {
 
 // AskLanding is the body of POST /admin/land/ask: the user wants to see, and then
 // decide, what moves where when the newest handed-in commit of Branch, the box's
-// own if empty, lands on the user's branch As, of the same name if empty.
+// own if empty, lands on the user's branch As, of the same name if empty. Tip
+// names a commit that was handed in for this.
 type AskLanding struct {
 	BoxID   string          `json:"boxId"`
 	RepoKey string          `json:"repoKey,omitempty"`
 	Branch  core.BranchName `json:"branch,omitempty"`
+	Tip     core.ObjectID   `json:"tip,omitempty"`
 	As      core.BranchName `json:"as,omitempty"`
 }
 
@@ -62,6 +64,7 @@ type Waiting struct {
 
 // WaitingLanding is one of them, as it would end now.
 type WaitingLanding struct {
+	BoxID   string `json:"boxId"`
 	RepoKey string `json:"repoKey"`
 	Landing
 }

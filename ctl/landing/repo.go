@@ -76,3 +76,19 @@ func ReadList(stateDir string) ([]Repo, error) {
 	}
 	return repos, nil
 }
+
+// Only is the repository at a path, with one branch of it, which need not be
+// among those that land by themselves.
+func Only(repos []Repo, at core.BoxPath, branch string) ([]Repo, error) {
+	name, err := core.ParseBranchName(branch)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range repos {
+		if r.Path == at {
+			r.Branches = []core.BranchName{name}
+			return []Repo{r}, nil
+		}
+	}
+	return nil, fmt.Errorf("no repository is at %s", at)
+}

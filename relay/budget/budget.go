@@ -148,11 +148,16 @@ func (l *Ledger) Raise(boxID string, n int) error {
 	return l.write(boxID, e)
 }
 
-// Forget closes the account of a box that is gone.
-func (l *Ledger) Forget(boxID string) {
+// Forget closes the account of a box that is served no longer.
+func (l *Ledger) Forget(boxID string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	e := l.open[boxID]
 	delete(l.open, boxID)
+	if e == nil || e.Account == e.written {
+		return nil
+	}
+	return l.write(boxID, e)
 }
 
 // Close writes down what is not written yet.

@@ -88,9 +88,11 @@ func (c *Client) Approvals(ctx context.Context, boxID string) ([]wire.Approval, 
 	return out.Prompts, err
 }
 
-// Answer answers an approval. Errors wrap ErrNotFound or ErrConflict.
-func (c *Client) Answer(ctx context.Context, a wire.Answer) error {
-	return c.post(ctx, "/admin/prompts/answer", a, nil)
+// Answer answers an approval. Where the relay carries out the request itself it
+// tells what came of it. Errors wrap ErrNotFound or ErrConflict.
+func (c *Client) Answer(ctx context.Context, a wire.Answer) (done wire.Answered, err error) {
+	err = c.post(ctx, "/admin/prompts/answer", a, &done)
+	return done, err
 }
 
 // Push pushes what a box has landed, for the user.
@@ -99,10 +101,30 @@ func (c *Client) Push(ctx context.Context, p wire.HostPush) (env wire.Envelope, 
 	return env, err
 }
 
-// Land hands in what was pulled out of a box, a stream of package handin.
-func (c *Client) Land(ctx context.Context, boxID string, stream io.Reader) ([]wire.LandingResult, error) {
+// Land hands in what was pulled out of a box, a stream of package handin. With
+// ask nothing lands: AskLanding comes next.
+func (c *Client) Land(ctx context.Context, boxID string, ask bool, stream io.Reader) ([]wire.LandingResult, error) {
+	query := url.Values{"box": {boxID}}
+	if ask {
+		query.Set("ask", "1")
+	}
 	var out wire.Landings
-	err := c.do(ctx, http.MethodPost, "/admin/land", url.Values{"box": {boxID}}, "application/x-agentbox-handin", stream, &out)
+	err := c.do(ctx, http.MethodPost, "/admin/land", query, "application/x-agentbox-handin", stream, &out)
+	return out.Landings, err
+}
+
+// AskLanding opens the question about a landing that the user wants. Errors wrap
+// ErrNotFound, or ErrConflict where the box has handed in no such branch.
+func (c *Client) AskLanding(ctx context.Context, a wire.AskLanding) (out wire.AskedLanding, err error) {
+	err = c.post(ctx, "/admin/land/ask", a, &out)
+	return out, err
+}
+
+// Landings lists what was handed in and has not landed, of all boxes if boxID is
+// empty.
+func (c *Client) Landings(ctx context.Context, boxID string) ([]wire.WaitingLanding, error) {
+	var out wire.Waiting
+	err := c.get(ctx, "/admin/landings", url.Values{"box": {boxID}}, &out)
 	return out.Landings, err
 }
 
@@ -179,7 +201,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		return err
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
-	if out == nil {
+	if out == nil || resp.StatusCode == http.StatusNoContent {
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {

@@ -249,7 +249,7 @@ func TestTheClientTellsRefusalsApart(t *testing.T) {
 		t.Errorf("without a relay: %v", err)
 	}
 	ensure(t, s)
-	if err := c.Answer(t.Context(), wire.Answer{ID: "a000000000000", Answer: "y"}); !errors.Is(err, client.ErrNotFound) {
+	if _, err := c.Answer(t.Context(), wire.Answer{ID: "a000000000000", Answer: "y"}); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("an unknown approval: %v", err)
 	}
 	if _, err := c.Push(t.Context(), wire.HostPush{BoxID: "b00000001"}); !errors.Is(err, client.ErrNotFound) {

@@ -202,9 +202,12 @@ func (s *Server) propose(ctx context.Context, o order, ask wire.AskLanding) (wir
 	if from == "" {
 		from = o.repo.Branch
 	}
-	tip, err := handedIn(ctx, o.gate, from)
-	if err != nil {
-		return wire.AskedLanding{}, err
+	tip := ask.Tip
+	if tip == "" {
+		var err error
+		if tip, err = handedIn(ctx, o.gate, from); err != nil {
+			return wire.AskedLanding{}, err
+		}
 	}
 	to := ask.As
 	if to == "" {
@@ -259,30 +262,37 @@ func (s *Server) answered(ctx context.Context, a store.Approval) wire.Answered {
 	return wire.Answered{Result: env.Stdout}
 }
 
-// getLandings lists what the boxes have handed in and the user does not have.
+// getLandings lists what boxes have handed in and the user does not have: of one
+// box, or of all.
 func (s *Server) getLandings(w http.ResponseWriter, r *http.Request) {
-	reg, err := s.st.Box(r.Context(), r.URL.Query().Get("box"))
-	if errors.Is(err, store.ErrNotFound) {
-		writeJSON(w, http.StatusOK, wire.Waiting{Landings: []wire.WaitingLanding{}})
-		return
-	} else if err != nil {
+	regs, err := s.st.Boxes(r.Context())
+	if err != nil {
 		s.internal(w, err)
 		return
 	}
 	out := wire.Waiting{Landings: []wire.WaitingLanding{}}
-	for _, repo := range reg.Box.Repos {
-		gate, err := s.cfg.Gates.Gate(r.Context(), reg.Box, repo)
-		var kept []wire.Landing
-		if err == nil {
-			kept, err = gate.Kept(r.Context())
+	only := r.URL.Query().Get("box")
+	for _, reg := range regs {
+		if only != "" && reg.Box.ID != only {
+			continue
 		}
-		if err != nil {
-			s.internal(w, err)
-			return
-		}
-		for _, l := range kept {
-			out.Landings = append(out.Landings, wire.WaitingLanding{RepoKey: repo.Key, Landing: l})
+		for _, repo := range reg.Box.Repos {
+			kept, err := s.kept(r.Context(), reg.Box, repo)
+			if err != nil { // one project that is gone hides nothing of the others
+				s.log.Warn("look what waits to land", "box", reg.Box.ID, "err", err)
+			}
+			for _, l := range kept {
+				out.Landings = append(out.Landings, wire.WaitingLanding{BoxID: reg.Box.ID, RepoKey: repo.Key, Landing: l})
+			}
 		}
 	}
 	writeJSON(w, http.StatusOK, out)
+}
+
+func (s *Server) kept(ctx context.Context, box core.Box, repo core.Repo) ([]wire.Landing, error) {
+	gate, err := s.cfg.Gates.Gate(ctx, box, repo)
+	if err != nil {
+		return nil, err
+	}
+	return gate.Kept(ctx)
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/handin"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/setup"
 	"github.com/madarco/agentbox/core/wire"
-	"github.com/madarco/agentbox/relay/githttp"
 	"github.com/madarco/agentbox/relay/store"
 )
 
@@ -68,7 +66,7 @@ func (s *Server) postPush(w http.ResponseWriter, r *http.Request) {
 // postLand takes what the user's command pulled out of a box whose daemon is
 // dead: a stream of package handin, for the box in the query.
 func (s *Server) postLand(w http.ResponseWriter, r *http.Request) {
-	body := http.MaxBytesReader(w, r.Body, 64*s.cfg.Pack.PackBytes)
+	body := http.MaxBytesReader(w, r.Body, 64*s.cfg.MaxPack)
 	head, err := handin.ReadHeader(body)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err.Error(), "")
@@ -81,7 +79,7 @@ func (s *Server) postLand(w http.ResponseWriter, r *http.Request) {
 		if !ok {
 			return
 		}
-		env, err := s.landTip(r.Context(), o, tip, pack)
+		env, err := s.landTip(r.Context(), o, tip, pack, r.URL.Query().Get("ask") == "1")
 		if err == nil {
 			_, err = io.Copy(io.Discard, pack) // to where the next one begins
 		}
@@ -95,19 +93,18 @@ func (s *Server) postLand(w http.ResponseWriter, r *http.Request) {
 }
 
 // landTip takes one branch out of the stream. It is the box's word all the
-// same: it lands under the box's rules, whoever carried it.
-func (s *Server) landTip(ctx context.Context, o order, tip handin.Tip, pack io.Reader) (wire.Envelope, error) {
-	if d := checkLanding(o.repo, tip.Branch, policy.RefUpdate{New: tip.OID}); d.Verdict == policy.Deny {
+// same: it lands under the box's rules, whoever carried it. What the user will be
+// asked about may be of any branch, and is only taken in.
+func (s *Server) landTip(ctx context.Context, o order, tip handin.Tip, pack io.Reader, ask bool) (wire.Envelope, error) {
+	if d := checkLanding(o.repo, tip.Branch, policy.RefUpdate{New: tip.OID}); d.Verdict == policy.Deny && !ask {
 		return refusal(wire.ExitRefused, d.Reason), nil
 	}
-	path, err := githttp.Spool(s.cfg.Home.Inbox(o.box.ID), s.scan(o.gate), pack)
-	if err != nil {
-		return refusal(wire.ExitFailed, err.Error()), nil
-	}
-	defer os.Remove(path) //nolint:errcheck // the inbox is emptied at start too
 	u := policy.RefUpdate{Ref: wire.LandingPrefix + string(tip.Branch), Old: core.ZeroID(len(tip.OID)), New: tip.OID}
-	if err := s.take(ctx, o, path, []policy.RefUpdate{u}); err != nil {
+	if err := s.take(ctx, o, pack, []policy.RefUpdate{u}); err != nil {
 		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
+	}
+	if ask {
+		return wire.Envelope{}, nil
 	}
 	return s.land(ctx, o, tip.Branch, tip.OID)
 }

@@ -181,6 +181,9 @@ func (s *Server) postForget(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.closeChannel(body.BoxID)
+	if err := s.ledger.Forget(body.BoxID); err != nil {
+		s.log.Error("close a box's account", "box", body.BoxID, "err", err)
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 

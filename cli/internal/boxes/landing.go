@@ -73,7 +73,7 @@ func (k *Keeper) land(ctx context.Context, p provider.Provider, box core.Box, w 
 	if err != nil {
 		return 0, err
 	}
-	results, err := pull(ctx, p, relay, box)
+	results, err := pull(ctx, p, relay, box, "")
 	if err != nil {
 		return 0, err
 	}
@@ -87,25 +87,81 @@ func (k *Keeper) land(ctx context.Context, p provider.Provider, box core.Box, w 
 	return code, nil
 }
 
-// pull streams the box's commits from an exec to the relay.
-func pull(ctx context.Context, p provider.Provider, relay factory.Relay, box core.Box) ([]wire.LandingResult, error) {
+// pull streams the box's commits from an exec to the relay: of its branches, or
+// of the one that the user wants to be asked about.
+func pull(ctx context.Context, p provider.Provider, relay factory.Relay, box core.Box, ask core.BranchName) ([]wire.LandingResult, error) {
+	argv := []string{ctl, "land", "--stdout"}
+	if ask != "" {
+		argv = append(argv, "--branch", string(ask))
+	}
 	from, to := io.Pipe()
 	errOut := capped.Buffer{Max: 4 << 10}
 	sent := make(chan error, 1)
 	go func() {
-		code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: []string{ctl, "land", "--stdout"}, Stdout: to, Stderr: &errOut})
+		code, err := p.Exec(ctx, box, provider.ExecRequest{Argv: argv, Stdout: to, Stderr: &errOut})
 		if err == nil && code != 0 {
 			err = fmt.Errorf("%s in the box ended with %d: %s", ctl, code, core.Untrusted(errOut.String()).Quote())
 		}
 		to.CloseWithError(err)
 		sent <- err
 	}()
-	results, err := relay.Land(ctx, box.ID, from)
+	results, err := relay.Land(ctx, box.ID, ask != "", from)
 	from.CloseWithError(errTaken)
 	if exec := <-sent; exec != nil && !errors.Is(exec, errTaken) {
 		return nil, exec
 	}
 	return results, err
+}
+
+// AskToLand has the relay ask whether a branch of the box, its own if branch is
+// empty, should land on the user's branch as, the same if empty. A box that runs
+// hands in what it has of the branch first; of another box it is what it handed
+// in before.
+func (k *Keeper) AskToLand(ctx context.Context, box core.Box, branch, as core.BranchName) (wire.AskedLanding, error) {
+	var out wire.AskedLanding
+	repo, ok := box.Root()
+	if !ok {
+		return out, fmt.Errorf("box %s: it works on no repository", box.Name)
+	}
+	p, err := k.Provider(box.Provider)
+	if err != nil {
+		return out, err
+	}
+	relay, err := k.Relay(ctx)
+	if err != nil {
+		return out, err
+	}
+	if branch == "" {
+		branch = repo.Branch
+	}
+	ask := wire.AskLanding{BoxID: box.ID, RepoKey: repo.Key, Branch: branch, As: as}
+	state, err := p.State(ctx, box)
+	if err != nil {
+		return out, err
+	}
+	if state == core.StateRunning {
+		ctx, cancel := context.WithTimeoutCause(ctx, landTimeout, fmt.Errorf("box %s did not hand in %s within %s", box.Name, branch, landTimeout))
+		defer cancel()
+		results, err := pull(ctx, p, relay, box, branch)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return out, context.Cause(ctx)
+		case err != nil:
+			return out, fmt.Errorf("hand in %s of box %s: %w", branch, box.Name, err)
+		}
+		for _, r := range results {
+			if r.Branch == branch && r.RepoKey == repo.Key {
+				ask.Tip = r.Tip
+			}
+			if r.Envelope.ExitCode != 0 {
+				return out, fmt.Errorf("hand in %s of box %s: %s", branch, box.Name, strings.TrimSpace(r.Envelope.Stderr))
+			}
+		}
+		if ask.Tip == "" {
+			return out, fmt.Errorf("box %s has no branch %s", box.Name, branch)
+		}
+	}
+	return relay.AskLanding(ctx, ask)
 }
 
 // errTaken is what the exec meets when the relay reads no further.

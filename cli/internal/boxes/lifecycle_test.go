@@ -37,6 +37,8 @@ type ward struct {
 	// hangs tells that no program in the box ever ends.
 	hangs  bool
 	pulled string
+	asked  []wire.AskLanding
+	key    string // of the repository that is pulled
 	judged wire.Envelope
 }
 
@@ -102,8 +104,8 @@ func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (
 		return 0, w.land(ctx)
 	case strings.HasPrefix(call, "agentbox-ctl sanction "):
 		w.calls = append(w.calls, "box "+call)
-	case call == "agentbox-ctl land --stdout":
-		_, err := io.WriteString(req.Stdout, "a stream")
+	case strings.HasPrefix(call, "agentbox-ctl land --stdout"):
+		_, err := io.WriteString(req.Stdout, "a stream"+strings.TrimPrefix(call, "agentbox-ctl land --stdout"))
 		return 0, err
 	case strings.Contains(call, "for-each-ref"):
 		w.calls = append(w.calls, "refs")
@@ -116,10 +118,19 @@ func (w *ward) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest) (
 	return 0, nil
 }
 
-func (w *ward) Land(_ context.Context, boxID string, stream io.Reader) ([]wire.LandingResult, error) {
+func (w *ward) Land(_ context.Context, boxID string, ask bool, stream io.Reader) ([]wire.LandingResult, error) {
 	data, err := io.ReadAll(stream)
 	w.pulled = boxID + ": " + string(data)
-	return []wire.LandingResult{{Envelope: w.judged}}, err
+	result := wire.LandingResult{Envelope: w.judged}
+	if ask {
+		result.RepoKey, result.Branch, result.Tip = w.key, "topic", lostOID
+	}
+	return []wire.LandingResult{result}, err
+}
+
+func (w *ward) AskLanding(_ context.Context, a wire.AskLanding) (wire.AskedLanding, error) {
+	w.asked = append(w.asked, a)
+	return wire.AskedLanding{}, nil
 }
 
 func (w *ward) Missing(_ context.Context, _ core.Repo, tips []core.ObjectID) ([]core.ObjectID, error) {
@@ -286,6 +297,26 @@ func TestCommitsOfABoxWithADeadDaemonArePulled(t *testing.T) {
 	said.Reset()
 	if code, err := k.Land(t.Context(), box, &said); code != 1 || err != nil || said.String() != "diverged agentbox/app\n" {
 		t.Errorf("diverged: %d, %v, %q", code, err, said.String())
+	}
+}
+
+func TestABranchIsPulledAndThenAskedAbout(t *testing.T) {
+	w, k, box := newWard(t)
+	w.key = box.Repos[0].Key
+	if _, err := k.AskToLand(t.Context(), box, "topic", "mine"); err != nil {
+		t.Fatal(err)
+	}
+	want := wire.AskLanding{BoxID: box.ID, RepoKey: w.key, Branch: "topic", Tip: lostOID, As: "mine"}
+	if w.pulled != box.ID+": a stream --branch topic" || len(w.asked) != 1 || w.asked[0] != want {
+		t.Errorf("pulled %q, asked %+v", w.pulled, w.asked)
+	}
+	if _, err := k.AskToLand(t.Context(), box, "other", ""); err == nil || !strings.Contains(err.Error(), "no branch other") {
+		t.Errorf("a branch that is not there: %v", err)
+	}
+	// What a stopped box handed in before can land all the same.
+	w.state, w.pulled = core.StateStopped, ""
+	if _, err := k.AskToLand(t.Context(), box, "", ""); err != nil || w.pulled != "" || w.asked[1].Tip != "" || w.asked[1].Branch != box.Repos[0].Branch {
+		t.Errorf("%v, pulled %q, asked %+v", err, w.pulled, w.asked)
 	}
 }
 

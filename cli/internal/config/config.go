@@ -13,7 +13,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 
@@ -29,6 +33,13 @@ type Config struct {
 	// Unattended are the classes of requests that `agent approve` accepts
 	// without a terminal, key approvals.unattended.
 	Unattended []policy.Class
+	// LandingBudget is how many bytes a box may land in its life before the user
+	// is asked, key landing.budget; DiskReserve how many bytes of disk stay free
+	// for the user, key landing.reserve. Zero means the default.
+	LandingBudget, DiskReserve int64
+	// Image is the image of boxes that ask for none, a flavour of the box image
+	// or a reference; key box.image.
+	Image string
 	// Warnings are about keys that this version does not know.
 	Warnings []string
 }
@@ -70,11 +81,31 @@ func parse(data []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c.warnUnknown("", doc, "approvals")
+	box, err := section(doc, "box")
+	if err != nil {
+		return Config{}, err
+	}
+	landing, err := section(doc, "landing")
+	if err != nil {
+		return Config{}, err
+	}
+	c.warnUnknown("", doc, "approvals", "box", "landing")
+	c.warnUnknown("landing.", landing, "budget", "reserve")
 	c.warnUnknown("approvals.", approvals, "unattended")
+	c.warnUnknown("box.", box, "image")
 	c.Unattended, err = classes(approvals["unattended"])
 	if err != nil {
 		return Config{}, fmt.Errorf("approvals.unattended: %w", err)
+	}
+	if c.LandingBudget, err = size(landing["budget"]); err != nil {
+		return Config{}, fmt.Errorf("landing.budget: %w", err)
+	}
+	if c.DiskReserve, err = size(landing["reserve"]); err != nil {
+		return Config{}, fmt.Errorf("landing.reserve: %w", err)
+	}
+	c.Image, err = word(box["image"])
+	if err != nil {
+		return Config{}, fmt.Errorf("box.image: %w", err)
 	}
 	return c, nil
 }
@@ -89,6 +120,40 @@ func section(doc map[string]any, key string) (map[string]any, error) {
 		return nil, fmt.Errorf("%s: %w: it holds keys", key, core.ErrInvalid)
 	}
 	return m, nil
+}
+
+// word reads a value that is one word; "" where the key is not set.
+func word(v any) (string, error) {
+	if v == nil {
+		return "", nil
+	}
+	s, ok := v.(string)
+	if !ok || s == "" || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return "", fmt.Errorf("%w: it is one word", core.ErrInvalid)
+	}
+	return s, nil
+}
+
+var (
+	sizePattern = regexp.MustCompile(`^([1-9][0-9]{0,5}) ?([MGT]B)$`)
+	sizeUnits   = map[string]int64{"MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+)
+
+// size reads an amount of bytes such as 2GB; zero where nothing is said.
+func size(v any) (int64, error) {
+	if v == nil {
+		return 0, nil
+	}
+	s, ok := v.(string)
+	m := sizePattern.FindStringSubmatch(s)
+	if !ok || m == nil {
+		return 0, fmt.Errorf("%w: it is a size like 500MB or 2GB", core.ErrInvalid)
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", core.ErrInvalid, err)
+	}
+	return n * sizeUnits[m[2]], nil
 }
 
 func classes(v any) ([]policy.Class, error) {

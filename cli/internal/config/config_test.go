@@ -14,6 +14,7 @@ func TestLoad(t *testing.T) {
 	cases := []struct {
 		what, file string
 		want       []policy.Class
+		image      string
 		warnings   []string
 		bad        bool
 	}{
@@ -22,12 +23,20 @@ func TestLoad(t *testing.T) {
 		{what: "a section without keys", file: "approvals:\n"},
 		{
 			what: "keys of a later version", file: "box:\n  nextYearKey: 1\napprovals:\n  timeout: 5\n",
-			warnings: []string{`unknown key "approvals.timeout" in config.yaml`, `unknown key "box" in config.yaml`},
+			warnings: []string{`unknown key "approvals.timeout" in config.yaml`, `unknown key "box.nextYearKey" in config.yaml`},
 		},
+		{what: "an image", file: "box:\n  image: lean\n", image: "lean"},
+		{what: "an image of the user's", file: "box: {image: 'host:5000/mine@sha256:ab'}\n", image: "host:5000/mine@sha256:ab"},
+		{what: "a list as image", file: "box:\n  image: [lean]\n", bad: true},
+		{what: "two words as image", file: "box:\n  image: lean full\n", bad: true},
+		{what: "an empty image", file: "box:\n  image: ''\n", bad: true},
 		{what: "what a person must see", file: "approvals:\n  unattended: [push-default]\n", bad: true},
 		{what: "everything", file: "approvals:\n  unattended: true\n", bad: true},
 		{what: "a number as class", file: "approvals:\n  unattended: [1]\n", bad: true},
 		{what: "a word as section", file: "approvals: off\n", bad: true},
+		{what: "a budget of everything", file: "landing:\n  budget: unlimited\n", bad: true},
+		{what: "a budget of nothing", file: "landing:\n  budget: 0GB\n", bad: true},
+		{what: "a reserve without a unit", file: "landing:\n  reserve: 5\n", bad: true},
 		{what: "no YAML", file: "a: [\n", bad: true},
 		{what: "a list as document", file: "- a\n", bad: true},
 	}
@@ -44,7 +53,7 @@ func TestLoad(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !slices.Equal(got.Unattended, tc.want) || !slices.Equal(got.Warnings, tc.warnings) {
+			if err != nil || !slices.Equal(got.Unattended, tc.want) || got.Image != tc.image || !slices.Equal(got.Warnings, tc.warnings) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -67,4 +76,11 @@ func FuzzConfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestSizes(t *testing.T) {
+	c, err := parse([]byte("landing:\n  budget: 3GB\n  reserve: 500 MB\n"))
+	if err != nil || c.LandingBudget != 3<<30 || c.DiskReserve != 500<<20 || len(c.Warnings) != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
 }

@@ -49,12 +49,18 @@ type Relay interface {
 	Sanction(ctx context.Context, s wire.SanctionBranch) error
 	// Approvals lists what waits, of one box or of all where boxID is empty.
 	Approvals(ctx context.Context, boxID string) ([]wire.Approval, error)
-	// Answer answers one; errors wrap client.ErrNotFound and client.ErrConflict.
-	Answer(ctx context.Context, a wire.Answer) error
+	// Answer answers one, and tells what came of it where the relay carries it
+	// out itself; errors wrap client.ErrNotFound and client.ErrConflict.
+	Answer(ctx context.Context, a wire.Answer) (wire.Answered, error)
 	// Push pushes what a box has landed, for the user.
 	Push(ctx context.Context, p wire.HostPush) (wire.Envelope, error)
-	// Land takes in a stream of package handin.
-	Land(ctx context.Context, boxID string, stream io.Reader) ([]wire.LandingResult, error)
+	// Land takes in a stream of package handin; with ask, for AskLanding alone.
+	Land(ctx context.Context, boxID string, ask bool, stream io.Reader) ([]wire.LandingResult, error)
+	// AskLanding opens the question about a landing that the user wants.
+	AskLanding(ctx context.Context, a wire.AskLanding) (wire.AskedLanding, error)
+	// Landings lists what was handed in and has not landed, of all boxes if boxID
+	// is empty.
+	Landings(ctx context.Context, boxID string) ([]wire.WaitingLanding, error)
 	// Events lists events after since; Follow calls each for every event after since, until the context ends.
 	Events(ctx context.Context, boxID, since string) (wire.EventList, error)
 	Follow(ctx context.Context, boxID, since string, each func(wire.Event) error) error

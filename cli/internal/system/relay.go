@@ -10,6 +10,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/daemon"
 )
@@ -60,8 +61,13 @@ func (l life) Serve(ctx context.Context, host string, port int) error {
 	if err != nil {
 		return err
 	}
+	config, err := l.sys.Config()
+	if err != nil {
+		return err
+	}
 	err = daemon.Serve(ctx, daemon.Config{
-		Home: home, Version: l.sys.Version, Host: host, Port: port,
+		Budget: budget.Limits{Bytes: config.LandingBudget, Reserve: config.DiskReserve},
+		Home:   home, Version: l.sys.Version, Host: host, Port: port,
 		ApprovalsOff: os.Getenv("AGENTBOX_PROMPT") == "off",
 		Log:          slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
 	})

@@ -3,8 +3,10 @@ package view
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
@@ -22,6 +24,7 @@ type Approval struct {
 	Message  string             `json:"message"`
 	Digest   string             `json:"digest"`
 	Push     *wire.PushApproval `json:"push,omitempty"`
+	Land     *wire.LandApproval `json:"land,omitempty"`
 	Created  time.Time          `json:"createdAt"`
 	Deadline time.Time          `json:"deadline"`
 }
@@ -34,7 +37,7 @@ const hostAction = "host-action"
 func OfApproval(a wire.Approval) Approval {
 	return Approval{
 		ID: a.ID, Kind: hostAction, Box: a.BoxName, BoxID: a.BoxID, Method: a.Method, State: a.State,
-		Message: a.Message, Digest: a.Digest, Push: a.Push, Created: a.CreatedAt, Deadline: a.Deadline,
+		Message: a.Message, Digest: a.Digest, Push: a.Push, Land: a.Land, Created: a.CreatedAt, Deadline: a.Deadline,
 	}
 }
 
@@ -49,11 +52,16 @@ const NextAnswer = "next: agentbox agent approve <id>, or agentbox agent approve
 func Describe(w io.Writer, a Approval, now time.Time) {
 	fmt.Fprintf(w, "%s  box %s  %s\n", output.Line(a.ID), a.Box, output.Line(a.Message))
 	fmt.Fprintf(w, "  asked %s ago, expires in %s\n", output.Age(now.Sub(a.Created)), output.Age(a.Deadline.Sub(now)))
-	if a.Push == nil {
-		return
+	var updates []wire.PushedRef
+	switch {
+	case a.Push != nil:
+		fmt.Fprintf(w, "  to %s (%s)\n", a.Push.Remote, output.Line(a.Push.RemoteURL))
+		updates = a.Push.Updates
+	case a.Land != nil:
+		fmt.Fprintf(w, "  into your repository %s\n", output.Line(a.Land.Project))
+		updates = []wire.PushedRef{a.Land.Update}
 	}
-	fmt.Fprintf(w, "  to %s (%s)\n", a.Push.Remote, output.Line(a.Push.RemoteURL))
-	for _, u := range a.Push.Updates {
+	for _, u := range updates {
 		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s: %s\n", output.Line(u.Ref), oldOf(u), u.New.Short(),
 			count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), output.Line(u.Reason))
 		for _, f := range u.Facts.Findings {
@@ -66,6 +74,19 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 			fmt.Fprintf(w, "    the box says: %s\n", s.Quote())
 		}
 	}
+}
+
+// Done writes what came of a yes that the relay carried out itself. The error is
+// fail.Failed where it came to nothing.
+func Done(w io.Writer, done wire.Answered) error {
+	if done.Failed {
+		return fail.New(fail.Failed, "agentbox status", "it was approved, but: %s", output.Line(strings.TrimSpace(done.Result)))
+	}
+	if done.Result == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, output.Line(strings.TrimSpace(done.Result)))
+	return err
 }
 
 func oldOf(u wire.PushedRef) string {

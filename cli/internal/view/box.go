@@ -30,6 +30,9 @@ type Box struct {
 	// Waiting counts the approvals that wait for the user; absent while no
 	// relay answers.
 	Waiting *int `json:"waiting,omitempty"`
+	// Behind counts the branches with commits that were handed in and have not
+	// landed; absent while no relay answers.
+	Behind *int `json:"behind,omitempty"`
 }
 
 // OfBox is the view of a record in the state that its provider reports.

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/ctl/control"
 	"github.com/madarco/agentbox/ctl/daemon"
@@ -86,12 +87,16 @@ func runLand(ctx context.Context, args []string, s streams) int {
 	socket := flags.String("socket", control.DefaultSocket, "the daemon's control socket")
 	stateDir := flags.String("state-dir", daemon.DefaultStateDir, "where the list of repositories lies")
 	toStdout := flags.Bool("stdout", false, "write the commits to standard output, for a host that pulls them")
+	branch := flags.String("branch", "", "with --stdout: this branch of the workspace alone")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if code, ok := parse(flags, args, s); !ok {
 		return code
 	}
 	if *toStdout {
 		repos, err := landing.ReadList(*stateDir)
+		if err == nil && *branch != "" {
+			repos, err = landing.Only(repos, core.WorkspacePath, *branch)
+		}
 		if err == nil {
 			err = landing.WriteHandin(ctx, s.out, repos)
 		}

@@ -25,6 +25,7 @@ type desk struct {
 	waiting []wire.Approval
 	answers []wire.Answer
 	err     error
+	done    wire.Answered
 	asked   int
 	arrives func(asked int) []wire.Approval
 }
@@ -43,9 +44,9 @@ func (d *desk) Approvals(_ context.Context, boxID string) ([]wire.Approval, erro
 	return out, nil
 }
 
-func (d *desk) Answer(_ context.Context, a wire.Answer) error {
+func (d *desk) Answer(_ context.Context, a wire.Answer) (wire.Answered, error) {
 	d.answers = append(d.answers, a)
-	return d.err
+	return d.done, d.err
 }
 
 func (d *desk) open(context.Context) (factory.Relay, error) { return d, nil }

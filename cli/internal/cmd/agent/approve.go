@@ -94,7 +94,7 @@ func RunApprove(ctx context.Context, o *ApproveOptions) error {
 	if o.Deny {
 		answer, word = "n", "denied"
 	}
-	err = relay.Answer(ctx, wire.Answer{ID: a.ID, Answer: answer, Digest: a.Digest, Note: o.Note})
+	done, err := relay.Answer(ctx, wire.Answer{ID: a.ID, Answer: answer, Digest: a.Digest, Note: o.Note})
 	if errors.Is(err, client.ErrNotFound) {
 		o.Streams.Note("approval %s: it is gone already", a.ID)
 		return nil
@@ -102,8 +102,10 @@ func RunApprove(ctx context.Context, o *ApproveOptions) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(o.Streams.Out, "approval %s: %s\n", a.ID, word)
-	return err
+	if _, err := fmt.Fprintf(o.Streams.Out, "approval %s: %s\n", a.ID, word); err != nil {
+		return err
+	}
+	return view.Done(o.Streams.Out, done)
 }
 
 // unattended tells whether the user lets a program say yes to this request.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -13,55 +15,149 @@ import (
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/cli/internal/streams"
+	"github.com/madarco/agentbox/cli/internal/view"
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/wire"
 )
+
+// Keeper brings commits out of boxes.
+type Keeper interface {
+	// Land lets the box hand in its commits; what came of it goes to w.
+	Land(ctx context.Context, box core.Box, w io.Writer) (code int, err error)
+	// AskToLand asks whether one branch of the box should land on a branch of
+	// the user's.
+	AskToLand(ctx context.Context, box core.Box, branch, as core.BranchName) (wire.AskedLanding, error)
+}
 
 // Options are the options of land.
 type Options struct {
 	Streams *streams.Streams
 	Box     func(ref string) (core.Box, error)
 	// Relay makes sure that somebody takes the commits in.
-	Relay func(ctx context.Context) (factory.Relay, error)
-	Land  func(ctx context.Context, box core.Box, w io.Writer) (code int, err error)
+	Relay  func(ctx context.Context) (factory.Relay, error)
+	Keeper func() (Keeper, error)
+	Now    func() time.Time
 
 	Ref string
+	// Branch of the box to land after it was shown, on the user's branch As.
+	Branch, As core.BranchName
 }
 
 // New parses the command line of land.
-func New(f *factory.Factory, land func(context.Context, core.Box, io.Writer) (int, error), run func(context.Context, *Options) error) *cli.Command {
-	o := &Options{Streams: f.Streams, Box: f.Box, Relay: f.Relay, Land: land}
+func New(f *factory.Factory, keeper func() (Keeper, error), run func(context.Context, *Options) error) *cli.Command {
+	o := &Options{Streams: f.Streams, Box: f.Box, Relay: f.Relay, Keeper: keeper, Now: f.Now}
+	var as string
 	return &cli.Command{
-		Name:        "land",
-		Usage:       "land a box's commits now, and say what became of them",
-		ArgsUsage:   "[box]",
-		Description: "Commits land by themselves within moments; this waits for it.",
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := args.Words(c, f, 0, 1); err != nil {
+		Name:      "land",
+		Usage:     "land a box's commits now, and say what became of them",
+		ArgsUsage: "[box [branch]]",
+		Description: "Commits land by themselves within moments; this waits for it. With a branch of\n" +
+			"the box it shows what of yours would move from where to where, and asks.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "as", Usage: "land on `BRANCH` of yours instead, such as one beside it", Destination: &as, Local: true},
+		},
+		Action: func(ctx context.Context, c *cli.Command) (err error) {
+			if err := args.Words(c, f, 0, 2); err != nil {
 				return err
 			}
 			o.Ref = c.Args().First()
+			if o.Branch, err = branch(c.Args().Get(1)); err != nil {
+				return err
+			}
+			if o.As, err = branch(as); err != nil {
+				return err
+			}
 			return run(ctx, o)
 		},
 	}
 }
 
-// Run lets the box hand in its commits and passes its words on.
+func branch(name string) (core.BranchName, error) {
+	if name == "" {
+		return "", nil
+	}
+	b, err := core.ParseBranchName(name)
+	if err != nil {
+		return "", &fail.Error{Err: err, Code: fail.Usage}
+	}
+	return b, nil
+}
+
+// Run lets the box hand in its commits and passes its words on, or asks about one
+// branch.
 func Run(ctx context.Context, o *Options) error {
 	box, err := o.Box(o.Ref)
 	if err != nil {
 		return err
 	}
-	if _, err := o.Relay(ctx); err != nil {
+	relay, err := o.Relay(ctx)
+	if err != nil {
 		return err
+	}
+	keeper, err := o.Keeper()
+	if err != nil {
+		return err
+	}
+	if o.Branch != "" || o.As != "" {
+		return ask(ctx, o, keeper, relay, box)
 	}
 	o.Streams.Note("box %s says:", box.Name)
 	lines := output.NewLines(o.Streams.Out)
-	code, err := o.Land(ctx, box, lines)
+	code, err := keeper.Land(ctx, box, lines)
 	if err != nil {
 		return err
 	}
 	if err := lines.Close(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
+	waiting, err := relay.Landings(ctx, box.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range waiting {
+		p := view.OfLanding(box, l)
+		o.Streams.Warn("%s; next: %s", p.What, p.Next)
+	}
 	return fail.Exited(code)
+}
+
+// ask shows what would move, and lands it on a yes. A question that nobody can
+// answer here stays, like those that boxes ask.
+func ask(ctx context.Context, o *Options, keeper Keeper, relay factory.Relay, box core.Box) error {
+	asked, err := keeper.AskToLand(ctx, box, o.Branch, o.As)
+	if err != nil {
+		return err
+	}
+	a := asked.Approval
+	if a == nil {
+		l := asked.Landing
+		if !l.Here() {
+			p := view.OfLanding(box, wire.WaitingLanding{Landing: l})
+			return fail.New(fail.Failed, p.Next, "%s", p.What)
+		}
+		_, err := fmt.Fprintf(o.Streams.Out, "%s %s %s\n", l.Status, l.Branch, l.New.Short())
+		return err
+	}
+	view.Describe(o.Streams.ErrOut, view.OfApproval(*a), o.Now())
+	if !o.Streams.CanAsk() {
+		return fail.New(fail.Refused, "agentbox agent approve "+a.ID, "land %s: there is no terminal to ask on; the question stays", asked.Landing.Branch)
+	}
+	answer, err := o.Streams.Ask(ctx, "Land it? [y/N] ")
+	if err != nil {
+		return err
+	}
+	yes := strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
+	word := "n"
+	if yes {
+		word = "y"
+	}
+	done, err := relay.Answer(ctx, wire.Answer{ID: a.ID, Answer: word, Digest: a.Digest})
+	if err != nil {
+		return err
+	}
+	if !yes {
+		o.Streams.Note("nothing has moved")
+		return nil
+	}
+	return view.Done(o.Streams.Out, done)
 }

@@ -102,6 +102,9 @@ func countWaiting(ctx context.Context, o *Options, views []view.Box) {
 	if waiting, err := relay.Approvals(ctx, ""); err == nil {
 		view.CountWaiting(views, waiting)
 	}
+	if landings, err := relay.Landings(ctx, ""); err == nil {
+		view.CountBehind(views, landings)
+	}
 }
 
 func rows(views []view.Box, all bool, now time.Time) [][]string {
@@ -113,7 +116,7 @@ func rows(views []view.Box, all bool, now time.Time) [][]string {
 	for _, v := range views {
 		row := []string{
 			strconv.Itoa(v.Index), string(v.Name), string(v.State), waits(v.Waiting),
-			dash(string(v.Branch)), v.Provider, output.Age(now.Sub(v.CreatedAt)),
+			branch(v), v.Provider, output.Age(now.Sub(v.CreatedAt)),
 		}
 		if all {
 			row = append(row, filepath.Clean(v.Project))
@@ -133,6 +136,15 @@ func waits(n *int) string {
 	default:
 		return fmt.Sprintf("%d", *n)
 	}
+}
+
+// branch is the box's branch, marked while commits of the box have not landed.
+func branch(v view.Box) string {
+	name := dash(string(v.Branch))
+	if v.Behind != nil && *v.Behind > 0 {
+		name += " (behind)"
+	}
+	return name
 }
 
 func dash(s string) string {

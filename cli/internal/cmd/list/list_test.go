@@ -24,10 +24,15 @@ func (engine) State(context.Context, core.Box) (core.State, error) { return core
 
 type relay struct {
 	factory.Relay
-	waiting []wire.Approval
+	waiting  []wire.Approval
+	landings []wire.WaitingLanding
 }
 
 func (r relay) Approvals(context.Context, string) ([]wire.Approval, error) { return r.waiting, nil }
+
+func (r relay) Landings(context.Context, string) ([]wire.WaitingLanding, error) {
+	return r.landings, nil
+}
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -37,7 +42,7 @@ func options(s *streams.Streams, boxes ...core.Box) *Options {
 		Boxes:    func() ([]core.Box, string, error) { return slices.Clone(boxes), "/p", nil },
 		Provider: func(string) (provider.Provider, error) { return engine{}, nil },
 		Relay: func() (factory.Relay, error) {
-			return relay{waiting: []wire.Approval{{BoxID: "b00000001", State: wire.Pending}, {BoxID: "b00000001", State: wire.Done}}}, nil
+			return relay{waiting: []wire.Approval{{BoxID: "b00000001", State: wire.Pending}, {BoxID: "b00000001", State: wire.Done}}, landings: []wire.WaitingLanding{{BoxID: "b00000001"}}}, nil
 		},
 		Now: func() time.Time { return now },
 	}
@@ -58,9 +63,9 @@ func TestListShowsTheProjectsBoxesByNumber(t *testing.T) {
 	if err := Run(t.Context(), options(s, someBoxes...)); err != nil {
 		t.Fatal(err)
 	}
-	want := `N  NAME   STATE    WAITS  BRANCH        PROVIDER  AGE
-1  app    running  1      agentbox/app  docker    3d
-2  app-2  running  -      -             docker    1h
+	want := `N  NAME   STATE    WAITS  BRANCH                 PROVIDER  AGE
+1  app    running  1      agentbox/app (behind)  docker    3d
+2  app-2  running  -      -                      docker    1h
 `
 	if out.String() != want || words.Len() != 0 {
 		t.Errorf("got\n%s%s", out, words)

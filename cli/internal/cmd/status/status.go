@@ -40,13 +40,7 @@ type View struct {
 	Relay     string          `json:"relay"`
 	Approvals []view.Approval `json:"approvals"`
 	// Health lists what is wrong, each with what to do.
-	Health []Problem `json:"health"`
-}
-
-// Problem is one thing that is wrong.
-type Problem struct {
-	What string `json:"what"`
-	Next string `json:"next"`
+	Health []view.Problem `json:"health"`
 }
 
 // New parses the command line of status.
@@ -78,9 +72,9 @@ func Run(ctx context.Context, o *Options) error {
 	}
 	v := View{
 		Box:       view.OfBox(box, boxes.States(ctx, o.Provider, []core.Box{box})[0]),
-		Approvals: []view.Approval{}, Health: []Problem{}, Relay: "stopped",
+		Approvals: []view.Approval{}, Health: []view.Problem{}, Relay: "stopped",
 	}
-	askRelay(ctx, o, &v)
+	askRelay(ctx, o, box, &v)
 	v.Health = append(v.Health, problems(v)...)
 	if o.JSON.On {
 		return output.One(o.Streams.Out, o.JSON, o.Streams.OutTTY, v)
@@ -89,7 +83,7 @@ func Run(ctx context.Context, o *Options) error {
 }
 
 // askRelay fills in what the relay knows, if one runs.
-func askRelay(ctx context.Context, o *Options, v *View) {
+func askRelay(ctx context.Context, o *Options, box core.Box, v *View) {
 	relay, err := o.Relay()
 	if err != nil {
 		return
@@ -105,23 +99,32 @@ func askRelay(ctx context.Context, o *Options, v *View) {
 	}
 	n := len(waiting)
 	v.Waiting = &n
+	landings, err := relay.Landings(ctx, v.ID)
+	if err != nil {
+		return
+	}
+	for _, l := range landings {
+		v.Health = append(v.Health, view.OfLanding(box, l))
+	}
+	behind := len(landings)
+	v.Behind = &behind
 }
 
 // problems judges what was found.
-func problems(v View) []Problem {
-	var out []Problem
+func problems(v View) []view.Problem {
+	var out []view.Problem
 	switch v.State {
 	case core.StateCreating:
-		out = append(out, Problem{"it is being created, or its create was killed", fmt.Sprintf("agentbox destroy %s, if no create runs", v.Name)})
+		out = append(out, view.Problem{What: "it is being created, or its create was killed", Next: fmt.Sprintf("agentbox destroy %s, if no create runs", v.Name)})
 	case core.StateStopped, core.StatePaused:
-		out = append(out, Problem{"it does not run", fmt.Sprintf("agentbox start %s", v.Name)})
+		out = append(out, view.Problem{What: "it does not run", Next: fmt.Sprintf("agentbox start %s", v.Name)})
 	case core.StateMissing:
-		out = append(out, Problem{"the provider has no such box any more", fmt.Sprintf("agentbox destroy %s removes what is left", v.Name)})
+		out = append(out, view.Problem{What: "the provider has no such box any more", Next: fmt.Sprintf("agentbox destroy %s removes what is left", v.Name)})
 	case core.StateUnknown:
-		out = append(out, Problem{"the provider could not be asked", "agentbox doctor"})
+		out = append(out, view.Problem{What: "the provider could not be asked", Next: "agentbox doctor"})
 	}
 	if v.Relay != "running" && v.State == core.StateRunning {
-		out = append(out, Problem{"no relay answers: its commits and pushes wait", "agentbox relay start"})
+		out = append(out, view.Problem{What: "no relay answers: its commits and pushes wait", Next: "agentbox relay start"})
 	}
 	return out
 }

@@ -25,10 +25,15 @@ func (e engine) State(context.Context, core.Box) (core.State, error) { return e.
 
 type relay struct {
 	factory.Relay
-	waiting []wire.Approval
+	waiting  []wire.Approval
+	landings []wire.WaitingLanding
 }
 
 func (r relay) Approvals(context.Context, string) ([]wire.Approval, error) { return r.waiting, nil }
+
+func (r relay) Landings(context.Context, string) ([]wire.WaitingLanding, error) {
+	return r.landings, nil
+}
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -80,5 +85,20 @@ func TestStatusShowsWhatWaits(t *testing.T) {
 	o.Streams, o.JSON = s, output.JSON{On: true, Fields: []string{"name", "relay", "waiting", "health"}}
 	if err := Run(t.Context(), o); err != nil || out.String() != `{"health":[],"name":"app","relay":"running","waiting":1}`+"\n" {
 		t.Errorf("%v, %s", err, out)
+	}
+}
+
+func TestStatusSaysWhatHasNotLanded(t *testing.T) {
+	s, _, _, words := streams.Test()
+	o := options(s, core.StateRunning)
+	o.Relay = func() (factory.Relay, error) {
+		return relay{landings: []wire.WaitingLanding{{Landing: wire.Landing{
+			Branch: "agentbox/app", New: "2222222222222222222222222222222222222222", Status: wire.LandedDiverged, Detail: "the user has moved the branch to 1",
+		}}}}, nil
+	}
+	want := "warning: commit 222222222222 of agentbox/app has not landed: the user has moved the branch to 1; next: agentbox land app agentbox/app, which shows it and asks; " +
+		"or beside yours: agentbox land app agentbox/app --as agentbox/app-2\n"
+	if err := Run(t.Context(), o); err != nil || words.String() != want {
+		t.Errorf("%v, %s", err, words)
 	}
 }

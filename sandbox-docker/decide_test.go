@@ -268,7 +268,7 @@ func TestWantedImage(t *testing.T) {
 	}
 	wants := func(change func(*Options)) wanted {
 		t.Helper()
-		o := Options{Engine: e, ImageLock: "lock", Registry: "registry.example/box", Version: "v1.2.3", Ctl: func(string) ([]byte, error) { return []byte("ctl"), nil }}
+		o := Options{Engine: e, Registry: "registry.example/box", Version: "v1.2.3", Ctl: func(string) ([]byte, error) { return []byte("ctl"), nil }}
 		change(&o)
 		p, err := New(o)
 		if err != nil {
@@ -318,10 +318,9 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]Options{
-		"no engine":  {ImageLock: "lock"},
-		"no lock":    {Engine: e},
-		"IPv6 pool":  {Engine: e, ImageLock: "lock", NetworkPool: netip.MustParsePrefix("fd00::/64")},
-		"small pool": {Engine: e, ImageLock: "lock", NetworkPool: netip.MustParsePrefix("10.0.0.0/29")},
+		"no engine":  {},
+		"IPv6 pool":  {Engine: e, NetworkPool: netip.MustParsePrefix("fd00::/64")},
+		"small pool": {Engine: e, NetworkPool: netip.MustParsePrefix("10.0.0.0/29")},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%s: accepted", name)

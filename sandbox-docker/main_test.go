@@ -82,12 +82,11 @@ func options(t testing.TB, at engine.Endpoint) sandboxdocker.Options {
 	}
 	t.Cleanup(func() { e.Close() })
 	return sandboxdocker.Options{
-		Engine:    e,
-		Ctl:       func(string) ([]byte, error) { return ctl() },
-		Image:     string(images.Lean),
-		ImageLock: filepath.Join(os.TempDir(), "agentbox-test", "image.lock"),
-		Progress:  func(line string) { t.Log(line) },
-		Version:   "(devel)",
+		Engine:   e,
+		Ctl:      func(string) ([]byte, error) { return ctl() },
+		Image:    string(images.Lean),
+		Progress: func(line string) { t.Log(line) },
+		Version:  "(devel)",
 	}
 }
 

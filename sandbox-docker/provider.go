@@ -2,9 +2,12 @@ package sandboxdocker
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
@@ -44,7 +47,8 @@ type Options struct {
 	// the flavour images.Full.
 	Image string
 	// ImageLock is a file that one process at a time locks while it makes the
-	// image. Required; its folder is created.
+	// image; its folder is created. Default is one file for each engine in the
+	// user's cache folder, whatever state folder the process works with.
 	ImageLock string
 	// NetworkPool is cut into one /28 per box; default: the first of a few /18
 	// that no route of the host overlaps.
@@ -59,7 +63,15 @@ type Options struct {
 	Version string
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) withDefaults() (Options, error) {
+	if o.ImageLock == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return o, fmt.Errorf("find your cache folder: %w", err)
+		}
+		engineID := sha256.Sum256([]byte(o.Engine.Host()))
+		o.ImageLock = filepath.Join(cache, "agentbox", fmt.Sprintf("image-%x.lock", engineID[:8]))
+	}
 	if o.Ctl == nil {
 		o.Ctl = images.Ctl
 	}
@@ -72,7 +84,7 @@ func (o Options) withDefaults() Options {
 	if o.Repository == "" {
 		o.Repository = Repository
 	}
-	return o
+	return o, nil
 }
 
 // Provider makes boxes as containers.
@@ -89,13 +101,14 @@ var (
 
 // New prepares a provider. It asks nothing of the engine.
 func New(opts Options) (*Provider, error) {
-	if opts.Engine == nil || opts.ImageLock == "" {
-		return nil, errors.New("prepare the docker provider: it needs an engine and a lock file")
+	if opts.Engine == nil {
+		return nil, errors.New("prepare the docker provider: it needs an engine")
 	}
 	if pool := opts.NetworkPool; pool.IsValid() && (!pool.Addr().Is4() || pool.Bits() > boxBits) {
 		return nil, fmt.Errorf("box.networkPool %s: %w: it must be an IPv4 range of at least a /%d", pool, core.ErrInvalid, boxBits)
 	}
-	return &Provider{engine: opts.Engine, opts: opts.withDefaults()}, nil
+	opts, err := opts.withDefaults()
+	return &Provider{engine: opts.Engine, opts: opts}, err
 }
 
 // Name is "docker".

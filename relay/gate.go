@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -47,8 +46,8 @@ type Gate interface {
 
 	// Import reads a pack (nil means that none was sent), checks it and takes it
 	// in, so that every New of updates is whole in the gate and kept under a ref of
-	// the gate's own. What it took is told with an error, too.
-	Import(ctx context.Context, pack io.Reader, updates []policy.RefUpdate) (Taken, error)
+	// the gate's own.
+	Import(ctx context.Context, pack io.Reader, updates []policy.RefUpdate) error
 
 	// Facts looks at an imported update. Findings of the tree check are facts.
 	Facts(ctx context.Context, u policy.RefUpdate) (policy.Facts, error)
@@ -79,12 +78,6 @@ type Gate interface {
 
 	// ObjectFormat is "sha1" or "sha256".
 	ObjectFormat() string
-}
-
-// Taken is what an import has cost.
-type Taken struct {
-	Objects, Bytes int64
-	CPU            time.Duration
 }
 
 // Refs is an advertisement.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
@@ -25,60 +26,153 @@ const (
 
 // Facts implements relay.Gate.
 func (g *gate) Facts(ctx context.Context, u policy.RefUpdate) (policy.Facts, error) {
-	var f policy.Facts
-	err := g.facts(ctx, u, &f)
+	f, err := g.factsOf(ctx, u)
 	if err != nil {
 		return f, fmt.Errorf("look at %s: %w", u.New.Short(), err)
 	}
 	return f, nil
 }
 
-func (g *gate) facts(ctx context.Context, u policy.RefUpdate, f *policy.Facts) (err error) {
-	if f.Findings, err = g.inspect(ctx, u.New); err != nil {
-		return err
+func (g *gate) factsOf(ctx context.Context, u policy.RefUpdate) (f policy.Facts, err error) {
+	findings, err := g.inspect(ctx, u.New)
+	if err != nil {
+		return f, err
 	}
-	f.FastForward = u.Old.IsZero()
-	var known []core.ObjectID // Old, or nothing if the gate lacks it
-	if !u.Old.IsZero() {
-		if f.FastForward, err = g.h.isAncestor(ctx, g.in(), u.Old, u.New); err != nil {
-			return err
+	f, ok := g.h.facts.take(g.factsKey(u))
+	if !ok {
+		added, err := g.added(ctx, g.in, u)
+		if err != nil {
+			return f, err
 		}
-		if known, err = g.h.existing(ctx, g.in(), []core.ObjectID{u.Old}); err != nil {
-			return err
+		if f, err = g.counts(ctx, g.in, u, added, survey{}); err != nil {
+			return f, err
 		}
 	}
-	old := len(known) > 0
-	if !old {
+	f.Findings = findings
+	return f, nil
+}
+
+// factsKey names what an import has found out about an update beside its
+// findings. It is used once: the next time the remote may be elsewhere.
+func (g *gate) factsKey(u policy.RefUpdate) string {
+	return strings.Join([]string{g.dir, string(u.Old), string(u.New)}, "\x00")
+}
+
+// added is the history that an update adds.
+type added struct {
+	commits     int
+	subjects    []core.Untrusted
+	parents     []core.ObjectID // of the newest commit
+	fastForward bool
+	from        core.ObjectID // what it is added to, empty for nothing
+}
+
+// added looks at what New reaches and Old does not, or, where there is no Old or
+// the gate lacks it, the remote.
+func (g *gate) added(ctx context.Context, in view, u policy.RefUpdate) (added, error) {
+	a := added{fastForward: u.Old.IsZero() || u.Old == u.New}
+	known, err := g.holds(ctx, in, u.Old)
+	if err != nil {
+		return a, err
+	}
+	without := []core.ObjectID{u.Old}
+	if !known {
 		refs, err := g.seedRefs(ctx)
 		if err != nil {
-			return err
+			return a, err
 		}
-		known = commits(refs)
+		without = commits(refs)
 	}
-	added, count, err := g.history(ctx, u.New, known)
-	if err != nil {
-		return err
+	cmd := in("log", "--stdin", "--boundary", "-z", "--format=%m%H %P%n%s", "--encoding=UTF-8")
+	cmd.stdin = revisions([]core.ObjectID{u.New + "^{commit}"}, without)
+	err = g.h.run.stream(ctx, cmd, func(r io.Reader) error {
+		return eachRecord(r, 0, func(record []byte) error { return a.add(record, u.Old) })
+	})
+	if exitCode(err) > 0 {
+		return a, rejected("%s is no commit, or its history can't be read", u.New.Short())
+	} else if err != nil {
+		return a, unreadable(err)
 	}
-	from := u.Old
 	switch {
-	case old:
-	case count == 0:
-		from = u.New
-	default:
-		if from, err = g.nearest(ctx, u.New, known); err != nil {
-			return err
+	case known:
+		a.from = u.Old
+	case a.commits == 0:
+		a.from = u.New
+	}
+	return a, nil
+}
+
+// add takes one record: a commit that is added, or one at the boundary.
+func (a *added) add(record []byte, old core.ObjectID) error {
+	head, subject, _ := strings.Cut(string(record), "\n")
+	ids := strings.Fields(strings.TrimLeft(head, "-<>"))
+	if len(ids) == 0 {
+		return nil
+	}
+	if record[0] == '-' {
+		if id := core.ObjectID(ids[0]); id == old {
+			a.fastForward = true
+		} else if a.from == "" {
+			a.from = id
+		}
+		return nil
+	}
+	if a.commits++; a.commits > maxCommits {
+		return rejected("more than %d commits at once", maxCommits)
+	}
+	if a.commits == 1 {
+		for _, id := range ids[1:] {
+			a.parents = append(a.parents, core.ObjectID(id))
 		}
 	}
-	f.Commits = count
-	if f.Files, err = g.files(ctx, from, u.New); err != nil {
-		return err
+	if len(a.subjects) < maxSubjects {
+		a.subjects = append(a.subjects, core.Untrusted(subject[:min(len(subject), maxSubjectBytes)]))
 	}
-	f.Subjects, err = g.subjects(ctx, added)
-	return err
+	return nil
+}
+
+// holds tells whether the gate has an object for an id. Nearly always a ref is
+// there.
+func (g *gate) holds(ctx context.Context, in view, id core.ObjectID) (bool, error) {
+	if id.IsZero() {
+		return false, nil
+	}
+	own, err := g.h.storedRefs(ctx, g.dir)
+	if err != nil {
+		return false, err
+	}
+	remote, err := g.seedRefs(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range append(own, remote...) {
+		if r.oid == id {
+			return true, nil
+		}
+	}
+	have, err := g.h.existing(ctx, in(), []core.ObjectID{id})
+	return len(have) > 0, err
+}
+
+// counts makes facts of what is added. A survey of the same single commit has
+// counted its files.
+func (g *gate) counts(ctx context.Context, in view, u policy.RefUpdate, a added, s survey) (policy.Facts, error) {
+	f := policy.Facts{FastForward: a.fastForward, Commits: a.commits, Subjects: a.subjects}
+	var from []core.ObjectID
+	if a.from != "" {
+		from = append(from, a.from)
+	}
+	if s.sole && a.commits == 1 && slices.Equal(a.parents, from) {
+		f.Files = s.entries
+		return f, nil
+	}
+	var err error
+	f.Files, err = g.files(ctx, in, a.from, u.New)
+	return f, err
 }
 
 // files counts the paths that differ between two commits; from may be empty.
-func (g *gate) files(ctx context.Context, from, to core.ObjectID) (int, error) {
+func (g *gate) files(ctx context.Context, in view, from, to core.ObjectID) (int, error) {
 	if from == "" {
 		from = emptyTreeSHA1
 		if g.repo.ObjectFormat == "sha256" {
@@ -86,54 +180,11 @@ func (g *gate) files(ctx context.Context, from, to core.ObjectID) (int, error) {
 		}
 	}
 	var n counter
-	diff := g.in("diff-tree", "-r", "-z", "--name-only", "--no-renames", string(from), string(to))
+	diff := in("diff-tree", "-r", "-z", "--name-only", "--no-renames", string(from), string(to))
 	if err := g.h.run.pipe(ctx, diff, &n); err != nil {
 		return 0, unreadable(err)
 	}
 	return int(n), nil
-}
-
-// nearest is the newest commit of tip's history that known reaches, "" if none.
-func (g *gate) nearest(ctx context.Context, tip core.ObjectID, known []core.ObjectID) (core.ObjectID, error) {
-	cmd := g.in("rev-list", "--stdin", "--boundary")
-	cmd.stdin = revisions([]core.ObjectID{tip}, known)
-	out, err := g.h.run.run(ctx, cmd)
-	if err != nil {
-		return "", unreadable(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "-"); ok {
-			return core.ObjectID(id), nil
-		}
-	}
-	return "", nil
-}
-
-// subjects are the first lines of the newest of the listed commits.
-func (g *gate) subjects(ctx context.Context, added []byte) ([]core.Untrusted, error) {
-	newest := added
-	for i, n := 0, 0; i < len(added); i++ {
-		if added[i] == '\n' {
-			if n++; n == maxSubjects {
-				newest = added[:i+1]
-				break
-			}
-		}
-	}
-	if len(newest) == 0 {
-		return nil, nil
-	}
-	cmd := g.in("log", "--no-walk=unsorted", "--stdin", "-z", "--format=%s", "--encoding=UTF-8")
-	cmd.stdin = bytes.NewReader(newest)
-	out, err := g.h.run.run(ctx, cmd)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	var subjects []core.Untrusted
-	for s := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		subjects = append(subjects, core.Untrusted(s[:min(len(s), maxSubjectBytes)]))
-	}
-	return subjects, nil
 }
 
 // counter counts NULs.

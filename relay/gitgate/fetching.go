@@ -20,14 +20,18 @@ func (g *gate) Refresh(ctx context.Context) error {
 	if g.repo.Remote == "" {
 		return nil
 	}
-	address, err := g.remoteAddress(ctx, false)
+	s, err := g.settings(ctx)
+	if err != nil {
+		return err
+	}
+	address, err := g.remoteAddress(s, false)
 	if err != nil {
 		return err
 	}
 	key := strings.Join([]string{g.repo.Key, string(g.repo.Remote), address}, "\x00")
-	remote, err := g.h.fetches.do(ctx, key, func(ctx context.Context) (remoteRefs, error) { return g.fetchSeed(ctx, address) })
+	remote, err := g.h.fetches.do(ctx, key, func(ctx context.Context) (remoteRefs, error) { return g.fetchSeed(ctx, s, address) })
 	if err == nil {
-		err = g.fetchOwn(ctx, address, remote)
+		err = g.fetchOwn(ctx, s, address, remote)
 	}
 	if err == nil {
 		err = g.copyShallow(g.dir)
@@ -71,12 +75,9 @@ type remoteRefs struct {
 }
 
 // listRemote asks the remote for its branches and tags.
-func (g *gate) listRemote(ctx context.Context, dir, address string) (remoteRefs, error) {
+func (g *gate) listRemote(ctx context.Context, s *remoteSettings, dir, address string) (remoteRefs, error) {
 	out := remoteRefs{refs: map[string]core.ObjectID{}}
-	cmd, err := g.onRemote(ctx, dir, address, "ls-remote", "--symref", "--", remoteName, "HEAD", "refs/heads/*", "refs/tags/*")
-	if err != nil {
-		return out, err
-	}
+	cmd := g.onRemote(s, dir, address, "ls-remote", "--symref", "--", remoteName, "HEAD", "refs/heads/*", "refs/tags/*")
 	text, err := g.h.run.run(ctx, cmd)
 	if err != nil {
 		return out, remoteError(err)
@@ -117,9 +118,9 @@ func remoteError(err error) error {
 // fetchSeed brings the seed to what the remote has. Boxes' own branches stay
 // out of it. The transfer needs no lock: objects only ever come in, and the
 // refs move in one transaction afterwards.
-func (g *gate) fetchSeed(ctx context.Context, address string) (remoteRefs, error) {
+func (g *gate) fetchSeed(ctx context.Context, s *remoteSettings, address string) (remoteRefs, error) {
 	dir := g.h.home.Seed(g.repo.Key)
-	remote, err := g.listRemote(ctx, dir, address)
+	remote, err := g.listRemote(ctx, s, dir, address)
 	if err != nil {
 		return remote, err
 	}
@@ -138,7 +139,7 @@ func (g *gate) fetchSeed(ctx context.Context, address string) (remoteRefs, error
 		}
 	}
 	if len(fetch) > 0 {
-		if err := g.fetchObjects(ctx, dir, address, fetch); err != nil {
+		if err := g.fetchObjects(ctx, s, dir, address, fetch); err != nil {
 			return remote, err
 		}
 		if err := share(dir); err != nil {
@@ -149,11 +150,8 @@ func (g *gate) fetchSeed(ctx context.Context, address string) (remoteRefs, error
 }
 
 // fetchObjects brings the objects of the named refs, and moves no ref.
-func (g *gate) fetchObjects(ctx context.Context, dir, address string, names []string) error {
-	cmd, err := g.onRemote(ctx, dir, address, "fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--stdin", remoteName)
-	if err != nil {
-		return err
-	}
+func (g *gate) fetchObjects(ctx context.Context, s *remoteSettings, dir, address string, names []string) error {
+	cmd := g.onRemote(s, dir, address, "fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--stdin", remoteName)
 	// One pack, whose mode share can set; checked as what comes from outside.
 	cmd.config = append(cmd.config, "fetch.unpackLimit=1", "fetch.fsckObjects=false", "fetch.writeCommitGraph=false")
 	cmd.stdin = strings.NewReader(strings.Join(names, "\n") + "\n")
@@ -227,7 +225,7 @@ func settle(prefix string, have []ref, remote remoteRefs, here map[core.ObjectID
 }
 
 // fetchOwn brings the gate to what the remote has on the box's own branch.
-func (g *gate) fetchOwn(ctx context.Context, address string, remote remoteRefs) error {
+func (g *gate) fetchOwn(ctx context.Context, s *remoteSettings, address string, remote remoteRefs) error {
 	name := refRemote + string(g.repo.Branch)
 	id, exists := remote.refs[g.repo.Branch.Ref()]
 	old, err := g.resolve(ctx, name)
@@ -247,7 +245,7 @@ func (g *gate) fetchOwn(ctx context.Context, address string, remote remoteRefs) 
 		return err
 	}
 	if len(have) == 0 {
-		if err := g.fetchObjects(ctx, g.dir, address, []string{g.repo.Branch.Ref()}); err != nil {
+		if err := g.fetchObjects(ctx, s, g.dir, address, []string{g.repo.Branch.Ref()}); err != nil {
 			return err
 		}
 	}

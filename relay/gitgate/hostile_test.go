@@ -46,7 +46,7 @@ func TestImportRefuses(t *testing.T) {
 	w.user.git("checkout", "-q", "main")
 	otherBox, otherRecord, otherGate := w.newBox("b00000002", "agentbox/two")
 	two := w.box.commit("of the other box", "2\n")
-	check(t, otherGate.Import(t.Context(), w.pack(w.box, two, w.record.BaseOID), []policy.RefUpdate{{Ref: "refs/heads/x", New: two}}))
+	check(t, w.take(otherGate, w.pack(w.box, two, w.record.BaseOID), policy.RefUpdate{Ref: "refs/heads/x", New: two}))
 	if !(repo{t, w.home.Gate(otherBox.ID, otherRecord.Key)}).has(two) {
 		t.Fatal("the other box's commit is not in its gate")
 	}
@@ -199,7 +199,7 @@ func TestNoByteOfABoxStartsAnArgument(t *testing.T) {
 	ctx := t.Context()
 	pack := w.pack(w.box, tip, w.record.BaseOID)
 	for _, ref := range []string{"refs/heads/" + mark, mark, "--receive-pack=x", "refs/heads/" + string(ownBranch)} {
-		check(t, w.gate.Import(ctx, pack, []policy.RefUpdate{{Ref: ref, New: tip}}))
+		check(t, w.take(w.gate, pack, policy.RefUpdate{Ref: ref, New: tip}))
 		u := policy.RefUpdate{Ref: ref, New: tip}
 		if _, err := w.gate.Facts(ctx, u); err != nil {
 			t.Error(err)

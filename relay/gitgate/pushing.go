@@ -7,8 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
@@ -17,86 +16,13 @@ import (
 	"github.com/madarco/agentbox/relay"
 )
 
-// RemoteURL implements relay.Gate. User information is left out.
-func (g *gate) RemoteURL(ctx context.Context) (string, error) {
-	address, err := g.remoteAddress(ctx, true)
-	return stripUser(address), err
-}
-
-// remoteAddress is where the user's own git would push to, or fetch from.
-func (g *gate) remoteAddress(ctx context.Context, push bool) (string, error) {
-	if g.repo.Remote == "" {
-		return "", relay.ErrNoRemote
-	}
-	user, err := g.user()
-	if err != nil {
-		return "", err
-	}
-	return g.h.remoteURL(ctx, g.h.theirs(user), g.repo.WorkTree, g.repo.Remote, push)
-}
-
-// passed are the user's settings that reach a remote on their behalf; per-URL
-// variants of credential and http are among them. No other setting of theirs
-// counts: the gate is not their repository.
-func passed(key string) bool {
-	switch {
-	case strings.HasPrefix(key, "credential."), strings.HasPrefix(key, "http."), strings.HasPrefix(key, "protocol."):
-		return true
-	case key == "core.sshcommand", key == "core.askpass", key == "core.gitproxy", key == "ssh.variant":
-		return true
-	}
-	return false
-}
-
-// remoteName is what the remote is called in the environment of one command.
-// Its address stands in the environment too: it may hold a secret.
-const remoteName = "agentbox"
-
-// onRemote is a command in a repository of ours that talks to the remote with
-// the user's own settings. Those come from the user's repository when it is
-// ours to trust, so that its includes and per-folder settings count; when we
-// act for another account, only from our own configuration.
-func (g *gate) onRemote(ctx context.Context, dir, address string, args ...string) (command, error) {
-	user, err := g.user()
-	if err != nil {
-		return command{}, err
-	}
-	list := g.h.theirs(user, "config", "--includes", "-z", "--list")
-	us := user.owner
-	if us.as != nil {
-		us = ourselves()
-		list = command{args: list.args, env: us.environment(), deadline: quick}
-	}
-	out, err := g.h.run.run(ctx, list)
-	if err != nil {
-		return command{}, err
-	}
-	var settings [][2]string
-	if os.Getenv("GIT_SSH") == "" {
-		// There is nobody at a terminal; a setting of the user's replaces it.
-		settings = append(settings, [2]string{"core.sshCommand", "ssh -o BatchMode=yes"})
-	}
-	for key, value := range pairs(out) {
-		if proxy, ok := between(key, "remote."+string(g.repo.Remote)+".", ""); ok && strings.HasPrefix(proxy, "proxy") {
-			settings = append(settings, [2]string{"remote." + remoteName + "." + proxy, value})
-		} else if passed(key) {
-			settings = append(settings, [2]string{key, value})
-		}
-	}
-	settings = append(settings, [2]string{"remote." + remoteName + ".url", address})
-	cmd := g.h.ours(dir, args...)
-	cmd.env = append(us.environment(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_NO_REPLACE_OBJECTS=1")
-	cmd.env = append(cmd.env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(settings)))
-	for i, s := range settings {
-		cmd.env = append(cmd.env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
-	}
-	cmd.deadline = network
-	return cmd, nil
-}
-
 // Push implements relay.Gate.
 func (g *gate) Push(ctx context.Context, req relay.PushRequest, started func(pid int) error) (relay.PushResult, error) {
-	address, err := g.remoteAddress(ctx, true)
+	s, err := g.settings(ctx)
+	if err != nil {
+		return relay.PushResult{}, err
+	}
+	address, err := g.remoteAddress(s, true)
 	if err != nil {
 		return relay.PushResult{}, err
 	}
@@ -120,17 +46,14 @@ func (g *gate) Push(ctx context.Context, req relay.PushRequest, started func(pid
 		specs = append(specs, string(u.New)+":"+u.Ref)
 	}
 	args = append(append(args, "--", remoteName), specs...)
-	cmd, err := g.onRemote(ctx, g.dir, address, args...)
-	if err != nil {
-		return relay.PushResult{}, err
-	}
-	cmd.config = append(cmd.config, "push.followTags=false", "push.useForceIfIncludes=false")
+	cmd := g.onRemote(s, g.dir, address, args...)
+	cmd.config = append(cmd.config, "push.followTags=false", "push.useForceIfIncludes=false", "core.bigFileThreshold="+bigFile)
 	cmd.started = started
 	result, err := g.push(ctx, cmd)
 	if err != nil {
 		return result, err
 	}
-	g.follow(ctx, req.Updates, result)
+	g.follow(ctx, s, req.Updates, result)
 	return result, nil
 }
 
@@ -194,12 +117,12 @@ func readPorcelain(out io.Reader) ([]relay.PushedRef, error) {
 // follow brings what the remote has taken into the refs that stand for it, in
 // the seed or the gate and in the user's repository. The push has happened
 // whatever comes of it, and the next fetch does the same.
-func (g *gate) follow(ctx context.Context, updates []policy.RefUpdate, result relay.PushResult) {
+func (g *gate) follow(ctx context.Context, s *remoteSettings, updates []policy.RefUpdate, result relay.PushResult) {
 	for _, u := range updates {
 		for _, r := range result.Refs {
 			if r.Ref == u.Ref && bytes.IndexByte([]byte(" +*="), r.Status) >= 0 {
 				_ = g.followHere(ctx, u)
-				_ = g.followUser(ctx, u)
+				_ = g.followUser(ctx, s, u)
 			}
 		}
 	}
@@ -209,7 +132,7 @@ func (g *gate) follow(ctx context.Context, updates []policy.RefUpdate, result re
 // boxes do not see, the gate's.
 func (g *gate) followHere(ctx context.Context, u policy.RefUpdate) error {
 	if branch, ok := strings.CutPrefix(u.Ref, "refs/heads/"+core.BranchPrefix); ok {
-		return g.h.moveRefs(ctx, g.h.ours(g.dir), g.repo.ObjectFormat, []change{{refRemote + core.BranchPrefix + branch, u.New, anyValue}})
+		return g.h.setRefs(ctx, g.dir, g.repo.ObjectFormat, []change{{refRemote + core.BranchPrefix + branch, u.New, anyValue}})
 	}
 	unlock, err := g.h.lock(ctx, g.repo.Key, true)
 	if err != nil {
@@ -238,7 +161,7 @@ func (g *gate) followHere(ctx context.Context, u policy.RefUpdate) error {
 
 // followUser moves refs/remotes/<remote>/<branch> in the user's repository, as
 // their own push would have, if they track the remote in the usual way.
-func (g *gate) followUser(ctx context.Context, u policy.RefUpdate) error {
+func (g *gate) followUser(ctx context.Context, s *remoteSettings, u policy.RefUpdate) error {
 	branch, ok := strings.CutPrefix(u.Ref, "refs/heads/")
 	if !ok {
 		return nil
@@ -247,15 +170,33 @@ func (g *gate) followUser(ctx context.Context, u policy.RefUpdate) error {
 	if err != nil {
 		return err
 	}
-	tracking := "refs/remotes/" + string(g.repo.Remote) + "/"
-	specs, err := g.h.run.run(ctx, g.h.theirs(user, "config", "--get-all", "remote."+string(g.repo.Remote)+".fetch"))
-	if err != nil || !strings.Contains("\n"+string(specs), "\n+refs/heads/*:"+tracking+"*\n") {
-		return err
+	remote := string(g.repo.Remote)
+	tracking := "refs/remotes/" + remote + "/"
+	if !slices.Contains(s.all("remote."+remote+".fetch"), "+refs/heads/*:"+tracking+"*") {
+		return nil
 	}
-	old, err := g.userCommit(ctx, user, tracking+branch)
+	theirs, err := g.userRefs(ctx, user, tracking+branch, u.Ref)
+	old := theirs[tracking+branch]
 	if err != nil || old == u.New {
 		return err
 	}
-	_, err = g.deliver(ctx, user, policy.RefUpdate{Ref: tracking + branch, Old: old, New: u.New})
+	move := policy.RefUpdate{Ref: tracking + branch, Old: old, New: u.New}
+	if theirs[u.Ref] == u.New { // it has landed there, with all that it needs
+		return g.moveTheirs(ctx, user, move)
+	}
+	_, err = g.deliver(ctx, user, move)
 	return err
+}
+
+// userRefs reads refs of the user's repository.
+func (g *gate) userRefs(ctx context.Context, user *Repository, names ...string) (map[string]core.ObjectID, error) {
+	refs, whole, err := readRefFiles(user.CommonDir, names)
+	if err == nil && !whole {
+		refs, err = g.h.listRefs(ctx, g.h.theirs(user), names...)
+	}
+	out := map[string]core.ObjectID{}
+	for _, r := range refs {
+		out[r.name] = r.oid
+	}
+	return out, err
 }

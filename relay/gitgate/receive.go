@@ -3,8 +3,6 @@ package gitgate
 import (
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // the pack trailer's checksum, no secret
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,18 +13,6 @@ import (
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/relay/pktline"
 )
-
-// emptyPack is a pack without objects: receive-pack wants one even for a
-// commit that is there already.
-func emptyPack(format string) io.Reader {
-	head := []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
-	if format == "sha256" {
-		sum := sha256.Sum256(head)
-		return bytes.NewReader(append(head, sum[:]...))
-	}
-	sum := sha1.Sum(head) //nolint:gosec // see the import
-	return bytes.NewReader(append(head, sum[:]...))
-}
 
 // receive feeds one pack to receive-pack with commands that we wrote. It
 // returns git's reason for each ref that was refused, and for the pack under
@@ -92,17 +78,6 @@ func readReport(out io.Reader, count int) (map[string]string, error) {
 			refused[ref] = reason
 		}
 	}
-}
-
-// intoGate is receive-pack in the gate: every check of git's is on.
-func (g *gate) intoGate() command {
-	cmd := g.in("receive-pack", "--stateless-rpc", g.dir)
-	cmd.gitDir = "" // receive-pack takes the path itself
-	cmd.config = append(cmd.config,
-		"receive.fsckObjects=true", "receive.autogc=false", fmt.Sprintf("receive.unpackLimit=%d", unpackLimit),
-		fmt.Sprintf("receive.maxInputSize=%d", g.h.pack.PackBytes),
-	)
-	return cmd
 }
 
 // intoUser is receive-pack in the user's repository, as its owner.
@@ -190,6 +165,12 @@ func (g *gate) extend(ctx context.Context, user *Repository, u policy.RefUpdate)
 	if err != nil {
 		return err
 	}
+	return g.moveTheirs(ctx, user, u)
+}
+
+// moveTheirs moves a ref of the user's repository to a commit that is there, if
+// the ref still is where it was.
+func (g *gate) moveTheirs(ctx context.Context, user *Repository, u policy.RefUpdate) error {
 	move := g.h.theirs(user)
 	move.config = slices.Concat(noExecution, []string{"core.logAllRefUpdates=true"})
 	move.env = append(move.env, g.signature()...)

@@ -198,7 +198,19 @@ func (w *world) spool(pack string) string {
 }
 
 func (w *world) importTip(pack string, tip core.ObjectID) error {
-	return w.gate.Import(w.t.Context(), pack, []policy.RefUpdate{{Ref: wire.LandingPrefix + string(ownBranch), New: tip}})
+	return w.take(w.gate, pack, policy.RefUpdate{Ref: wire.LandingPrefix + string(ownBranch), New: tip})
+}
+
+// take imports the pack in a file, none if path is empty.
+func (w *world) take(gate relay.Gate, path string, updates ...policy.RefUpdate) error {
+	w.t.Helper()
+	if path == "" {
+		return gate.Import(w.t.Context(), nil, updates)
+	}
+	f, err := os.Open(path)
+	check(w.t, err)
+	defer f.Close()
+	return gate.Import(w.t.Context(), f, updates)
 }
 
 // land hands a commit of the box in, from import to landing.

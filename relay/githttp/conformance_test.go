@@ -59,7 +59,6 @@ func TestEveryProtocolFetchesAndPushes(t *testing.T) {
 				g.git(g.client, "fetch", "-q", "origin")
 				g.git(g.client, "rev-parse", "origin/other")
 				g.git(g.client, "ls-remote", "--exit-code", "origin", "refs/heads/other")
-				g.emptySpool()
 			})
 		}
 	}
@@ -123,7 +122,6 @@ func TestPushForms(t *testing.T) {
 			if after := g.refs(); after != before {
 				t.Errorf("the remote changed:\n%s\n%s", before, after)
 			}
-			g.emptySpool()
 		})
 	}
 }

@@ -28,9 +28,9 @@ type Repository interface {
 	// Check refuses, with a reason, an update that is never done. It runs
 	// before the pack is read.
 	Check(policy.RefUpdate) (reason string)
-	// Receive decides and carries out a push, and tells the pusher through say
-	// what it waits for. The results are in the order of the updates; an error
-	// fails them all.
+	// Receive takes the pack in, decides and carries out a push, and tells the
+	// pusher through say what it waits for, once it has read the pack to its end.
+	// The results are in the order of the updates; an error fails them all.
 	Receive(ctx context.Context, push Push, say func(line string)) ([]Result, error)
 }
 
@@ -38,8 +38,9 @@ type Repository interface {
 type Push struct {
 	Updates []policy.RefUpdate
 	Atomic  bool
-	// Pack is the spooled pack's path, empty when none was sent.
-	Pack string
+	// Pack is the pack as it comes in, nil when none is sent. It is to be judged
+	// before git reads it.
+	Pack io.Reader
 }
 
 // Result is what became of one update; an empty Reason means that it is done.
@@ -60,11 +61,6 @@ const (
 // Endpoint serves one repository to one box. It is made per request.
 type Endpoint struct {
 	Repo Repository
-	// Spool is the folder for packs; it is made when missing.
-	Spool string
-	// Scan reads to the end, and refuses what is not one whole pack that may be
-	// taken in.
-	Scan func(io.Reader) error
 	// MaxPack is how many inflated bytes the body of a push may have.
 	MaxPack int64
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -43,8 +42,8 @@ func (e *Endpoint) ReceivePack(w http.ResponseWriter, r *http.Request) {
 	_ = report(w, req, results, err)
 }
 
-// receive refuses what needs no look at the pack, spools the pack, and hands
-// the rest on. What it reads from the pusher is read before it says anything.
+// receive refuses what needs no look at the pack and hands the rest on. The
+// pusher is told nothing before it has sent all: it may not listen earlier.
 func (e *Endpoint) receive(ctx context.Context, body *requestBody, req request, p *progress) ([]Result, error) {
 	defer p.stop()
 	results := make([]Result, len(req.updates))
@@ -57,18 +56,17 @@ func (e *Endpoint) receive(ctx context.Context, body *requestBody, req request, 
 	for _, i := range open {
 		push.Updates = append(push.Updates, req.updates[i])
 	}
+	pack := &toEnd{r: body, end: p.start}
 	if req.hasPack() {
-		pack, err := Spool(e.Spool, e.Scan, body)
-		if err != nil {
-			body.drain()
-			return nil, err
-		}
-		defer os.Remove(pack) //nolint:errcheck // the inbox is emptied at start too
 		push.Pack = pack
+	} else {
+		body.drain()
+		p.start()
 	}
-	body.drain()
-	p.start()
 	done, err := e.Repo.Receive(ctx, push, p.say)
+	if errors.Is(pack.err, errTooLarge) {
+		return nil, pack.err // whatever was made of it
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -107,25 +105,24 @@ func (e *Endpoint) check(u policy.RefUpdate, count int) string {
 	return e.Repo.Check(u)
 }
 
-// Spool writes a pack into a new file of dir, readable by us alone, while scan
-// reads it. A pack that scan refuses leaves nothing. The caller removes the file.
-func Spool(dir string, scan func(io.Reader) error, pack io.Reader) (path string, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("spool the pack: %w", err)
-	}
-	file, err := os.CreateTemp(dir, SpoolPattern) // mode 0600
-	if err != nil {
-		return "", fmt.Errorf("spool the pack: %w", err)
-	}
-	err = errors.Join(scan(io.TeeReader(pack, file)), file.Close())
-	if err != nil {
-		return "", errors.Join(err, os.Remove(file.Name()))
-	}
-	return file.Name(), nil
+// toEnd calls end once when all is read, and remembers why it could not be.
+type toEnd struct {
+	r   io.Reader
+	end func()
+	err error
 }
 
-// SpoolPattern matches the names of spooled packs, see path.Match.
-const SpoolPattern = "*.pack"
+func (t *toEnd) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	switch {
+	case !errors.Is(err, io.EOF):
+		t.err = err
+	case t.end != nil:
+		t.end()
+		t.end = nil
+	}
+	return n, err
+}
 
 // report writes the answer of a push: the outcome of the pack and of every ref
 // (gitprotocol-pack(5), "Report Status"), inside band 1 where bands are used.

@@ -55,6 +55,17 @@ var Defaults = Limits{
 	DeltaDepth:    4095, // the deepest chain that git itself writes
 }
 
+// Ceiling is what no pack may exceed, whoever is asked: memory and processor
+// time of all who read it are sized by it.
+var Ceiling = Limits{
+	Objects:       1_000_000,
+	ObjectBytes:   4 << 30,
+	InflatedBytes: 8 << 30,
+	PackBytes:     4 << 30,
+	Ratio:         200,
+	DeltaDepth:    4095,
+}
+
 // ratioFloor is below what Limits.Ratio is not judged: small packs of
 // repetitive text reach any ratio and cost nothing.
 const ratioFloor = 64 << 20

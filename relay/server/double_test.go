@@ -63,7 +63,14 @@ func (g *fakeGate) RemoteURL(context.Context) (string, error)                   
 func (g *fakeGate) Refs(context.Context, bool) (relay.Refs, error) {
 	return relay.Refs{List: g.refs}, nil
 }
-func (g *fakeGate) Import(context.Context, string, []policy.RefUpdate) error { return nil }
+
+func (g *fakeGate) Import(_ context.Context, pack io.Reader, _ []policy.RefUpdate) error {
+	if pack == nil {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, pack)
+	return err
+}
 func (g *fakeGate) Facts(context.Context, policy.RefUpdate) (policy.Facts, error) {
 	return g.facts, nil
 }

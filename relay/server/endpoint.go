@@ -14,7 +14,6 @@ import (
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/githttp"
-	"github.com/madarco/agentbox/relay/packscan"
 )
 
 // endpoint makes the smart-HTTP endpoint of the repository that a request
@@ -33,18 +32,8 @@ func (s *Server) endpoint(w http.ResponseWriter, r *http.Request) (*githttp.Endp
 	}
 	return &githttp.Endpoint{
 		Repo:    &boxRepo{Gate: gate, s: s, box: box, repo: repo},
-		Spool:   s.cfg.Home.Inbox(box.ID),
-		MaxPack: s.cfg.Pack.PackBytes,
-		Scan:    s.scan(gate),
+		MaxPack: s.cfg.MaxPack,
 	}, true
-}
-
-// scan is the check that every pack of a box passes before git reads a byte.
-func (s *Server) scan(gate relay.Gate) func(io.Reader) error {
-	return func(pack io.Reader) error {
-		_, err := packscan.Scan(s.spooled(pack), gate.ObjectFormat(), s.cfg.Pack)
-		return err
-	}
 }
 
 // boxRepo is a gate behind the endpoint, with the relay's decisions in it.

@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
-	"github.com/madarco/agentbox/relay/githttp"
 	"github.com/madarco/agentbox/relay/proc"
 	"github.com/madarco/agentbox/relay/store"
 )
@@ -32,35 +29,12 @@ func (s *Server) Recover(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.emptyInboxes(ctx); err != nil {
-		return err
-	}
 	for _, in := range intents {
 		if err := s.resume(ctx, in); err != nil {
 			return err
 		}
 	}
 	return s.carryOutAgreed(ctx)
-}
-
-// emptyInboxes removes packs whose requests ended with the earlier relay.
-func (s *Server) emptyInboxes(ctx context.Context) error {
-	regs, err := s.st.Boxes(ctx)
-	if err != nil {
-		return fmt.Errorf("list the boxes: %w", err)
-	}
-	for _, reg := range regs {
-		left, err := filepath.Glob(filepath.Join(s.cfg.Home.Inbox(reg.Box.ID), githttp.SpoolPattern))
-		if err != nil {
-			return err
-		}
-		for _, path := range left {
-			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("empty the inbox of box %s: %w", reg.Box.Name, err)
-			}
-		}
-	}
-	return nil
 }
 
 // resume does one intent again, beside the caller.

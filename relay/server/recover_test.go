@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -157,25 +154,5 @@ func TestRecoverOfAForgottenBoxFails(t *testing.T) {
 	got, err := store.WaitApproval(t.Context(), g.store, a.ID, wire.Executing)
 	if err != nil || got.State != wire.Failed || len(g.gate.pushed()) > 0 {
 		t.Errorf("the approval is %s, %v; pushed %v", got.State, err, g.gate.pushed())
-	}
-}
-
-func TestRecoverEmptiesInboxes(t *testing.T) {
-	g := newRig(t)
-	inbox := g.cfg.Home.Inbox(g.box.ID)
-	if err := os.MkdirAll(inbox, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"1.pack", "kept.txt"} {
-		if err := os.WriteFile(filepath.Join(inbox, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := g.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	left, err := os.ReadDir(inbox)
-	if err != nil || len(left) != 1 || !strings.HasPrefix(left[0].Name(), "kept") {
-		t.Errorf("the inbox holds %v, %v", left, err)
 	}
 }

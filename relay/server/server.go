@@ -26,8 +26,8 @@ type Config struct {
 	// ApprovalsOff lets through what a program may answer, without a question.
 	// What takes a person is still asked.
 	ApprovalsOff bool
-	// Pack bounds what a box may hand in, packscan.Defaults if zero.
-	Pack packscan.Limits
+	// MaxPack is how many bytes a box may send at once, packscan.Ceiling's if zero.
+	MaxPack int64
 	// Budget bounds what a box may cost, budget.Defaults where zero.
 	Budget budget.Limits
 	// Log gets what a person may want to look up later; slog.Default if nil.
@@ -83,8 +83,8 @@ func New(cfg Config) *Server {
 	if cfg.ApprovalTTL == 0 {
 		cfg.ApprovalTTL = 24 * time.Hour
 	}
-	if cfg.Pack == (packscan.Limits{}) {
-		cfg.Pack = packscan.Defaults
+	if cfg.MaxPack == 0 {
+		cfg.MaxPack = packscan.Ceiling.PackBytes
 	}
 	cfg.Budget = cfg.Budget.Or(budget.Defaults)
 	if cfg.Log == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/madarco/agentbox/core"
@@ -31,48 +30,51 @@ func accountFile(home core.Home) func(boxID string) string {
 
 // take imports what a box has sent, if the box may still cost something and the
 // disks have room, and books what it has cost.
-func (s *Server) take(ctx context.Context, o order, pack string, updates []policy.RefUpdate) error {
+func (s *Server) take(ctx context.Context, o order, pack io.Reader, updates []policy.RefUpdate) error {
 	if err := s.afford(ctx, o.box); err != nil {
 		return err
 	}
-	size, err := sizeOf(pack)
-	if err != nil {
-		return err
-	}
-	for _, path := range []string{string(s.cfg.Home), o.repo.CommonDir} {
-		if err := s.room(path, 2*size); err != nil {
+	paths := []string{string(s.cfg.Home), o.repo.CommonDir}
+	for _, path := range paths {
+		if err := s.room(path, 0); err != nil {
 			return err
 		}
 	}
+	var size counter
+	if pack != nil {
+		for _, path := range paths {
+			pack = s.disk.Reader(path, pack)
+		}
+		pack = io.TeeReader(pack, &size)
+	}
 	metered, meter := budget.Measure(ctx)
-	err = o.gate.Import(metered, pack, updates)
-	return errors.Join(err, s.ledger.Add(o.box.ID, size, meter.CPU()))
+	err := o.gate.Import(metered, pack, updates)
+	if errors.Is(err, budget.ErrNoRoom) {
+		err = s.noRoom(o.repo.CommonDir, err)
+	}
+	return errors.Join(err, s.ledger.Add(o.box.ID, int64(size), meter.CPU()))
 }
 
-func sizeOf(pack string) (int64, error) {
-	if pack == "" {
-		return 0, nil
-	}
-	st, err := os.Stat(pack)
-	if err != nil {
-		return 0, fmt.Errorf("look at the spooled pack: %w", err)
-	}
-	return st.Size(), nil
+// counter counts bytes.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // room refuses, as relay.ErrRejected, what would use up the reserve of the disk.
 func (s *Server) room(path string, need int64) error {
 	err := s.disk.Room(path, need)
 	if errors.Is(err, budget.ErrNoRoom) {
-		s.log.Warn("refused for want of disk", "path", path, "reserve", budget.Size(s.disk.Reserve))
-		return fmt.Errorf("%w: %w", relay.ErrRejected, err)
+		return s.noRoom(path, err)
 	}
 	return err
 }
 
-// spooled is a pack on its way to the inbox, which ends when the disk gets full.
-func (s *Server) spooled(pack io.Reader) io.Reader {
-	return s.disk.Reader(string(s.cfg.Home), pack)
+func (s *Server) noRoom(path string, err error) error {
+	s.log.Warn("refused for want of disk", "path", path, "reserve", budget.Size(s.disk.Reserve))
+	return fmt.Errorf("%w: %w", relay.ErrRejected, err)
 }
 
 // afford refuses, as relay.ErrRejected, a box that has spent its budget, and asks

@@ -22,6 +22,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	"github.com/madarco/agentbox/cli/internal/cmd/shell"
 	"github.com/madarco/agentbox/cli/internal/cmd/status"
+	"github.com/madarco/agentbox/cli/internal/complete"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/core"
@@ -39,6 +40,9 @@ type Machine interface {
 
 // Run runs one command line, program name first, and returns the exit code.
 func Run(ctx context.Context, f *factory.Factory, m Machine, args []string) int {
+	if len(args) > 1 && args[1] == complete.Ask {
+		return fail.Report(f.Streams.ErrOut, completeLine(f, New(f, m), args[2:]), false)
+	}
 	words, tail, hasTail := split(args)
 	f.Tail, f.HasTail = tail, hasTail
 	tree := New(f, m)
@@ -143,6 +147,7 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Git & sync", land.New(f, landing, land.Run)),
 		in("Advanced", doctor.New(f, m.Tries, doctor.Run)),
 		in("Advanced", relay.New(f, m.Daemon(), start)),
+		newCompletion(f),
 		newVersion(f),
 		newHelp(f),
 	}

@@ -153,6 +153,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"list", "--json=nope"}, `{"error":{"code":2,"message":"unknown field \"nope\" for --json"`},
 		{[]string{"stop", "--all", "--project"}, "error: agentbox stop takes boxes, or --project, or --all: one of the three\nnext: agentbox stop --help\n"},
 		{[]string{"pause", "--all", "app"}, "error: agentbox pause takes boxes, or --project, or --all: one of the three\nnext: agentbox pause --help\n"},
+		{[]string{"completion", "tcsh"}, "error: no completion for \"tcsh\"\nnext: shells: bash, zsh, fish\n"},
 		{[]string{"shell", "--"}, "error: no command behind --\nnext: agentbox shell [box] -- ls -l\n"},
 		{[]string{"shell", "a", "b"}, "error: agentbox shell takes one box; a command for it goes behind --\nnext: agentbox shell [box] -- command…\n"},
 		{[]string{"agent", "approve"}, "error: agentbox agent approve needs one argument\nnext: agentbox agent approve --help\n"},

@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/madarco/agentbox/cli/internal/boxes"
+	"github.com/madarco/agentbox/cli/internal/config"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/interrupt"
 	"github.com/madarco/agentbox/cli/internal/streams"
@@ -75,14 +75,20 @@ func (sys *System) newDocker() (provider.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A broken configuration is the error of what makes boxes by it, and keeps
+	// nobody from stopping one.
+	user, _ := config.Load(home)
 	return sandboxdocker.New(sandboxdocker.Options{
-		Engine:    eng,
-		Version:   sys.Version,
-		Registry:  sandboxdocker.DefaultRegistry,
-		ImageLock: filepath.Join(string(home), "image.lock"),
-		Progress:  sys.steps.Line,
+		Engine:   eng,
+		Image:    user.Image,
+		Version:  sys.Version,
+		Registry: sandboxdocker.DefaultRegistry,
+		Progress: sys.steps.Line,
 	})
 }
+
+// Step shows a part of long work.
+func (sys *System) Step(name string) (done func(error)) { return sys.steps.Step(name) }
 
 // Open opens the user's project at a folder.
 func (sys *System) Open(ctx context.Context, folder string, include []string) (boxes.Project, error) {
@@ -105,6 +111,9 @@ func (sys *System) Open(ctx context.Context, folder string, include []string) (b
 func (sys *System) Creator(p provider.Provider) (*boxes.Creator, error) {
 	home, err := sys.Home()
 	if err != nil {
+		return nil, err
+	}
+	if _, err := sys.Config(); err != nil {
 		return nil, err
 	}
 	return &boxes.Creator{

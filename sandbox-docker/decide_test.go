@@ -304,6 +304,31 @@ func TestWantedImage(t *testing.T) {
 	}
 }
 
+func TestOneLockForAllWhoUseAnEngine(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	lockOf := func(host, home string) string {
+		t.Helper()
+		t.Setenv("AGENTBOX_HOME", home)
+		e, err := engine.Connect(engine.Endpoint{Host: host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(Options{Engine: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.opts.ImageLock
+	}
+	one := lockOf("unix:///one", "/home/one")
+	if !strings.HasPrefix(one, cache+"/agentbox/image-") || one != lockOf("unix:///one", "/home/two") {
+		t.Errorf("two state folders have two locks, or none: %s", one)
+	}
+	if one == lockOf("unix:///two", "/home/one") {
+		t.Error("two engines have one lock")
+	}
+}
+
 func TestUnreleasedVersionsBuildNoCtl(t *testing.T) {
 	for _, version := range []string{"(devel)", "", "v1", "v1.2.3 -insecure", "latest", "../x"} {
 		if _, err := buildCtl(t.Context(), version, "amd64", func(string) {}); err == nil {

@@ -103,11 +103,14 @@ func TestErrorsAreSorted(t *testing.T) {
 		call    func(*Engine) error
 		want    error
 	}{
-		"missing image":      {404, "No such image: x", func(e *Engine) error { _, err := e.Image(ctx, "x"); return err }, ErrNotFound},
-		"missing network":    {404, "network x not found", func(e *Engine) error { return e.RemoveNetwork(ctx, "x") }, ErrNotFound},
-		"taken subnet":       {403, "Pool overlaps with other one on this address space", func(e *Engine) error { _, err := e.CreateNetwork(ctx, "x", netipPrefix, nil); return err }, ErrSubnetTaken},
-		"stopped at exec":    {409, "Container x is not running", func(e *Engine) error { _, err := e.Exec(ctx, "x", provider.ExecRequest{}); return err }, provider.ErrNotRunning},
-		"busy":               {409, "removal already in progress", func(e *Engine) error { return e.RemoveContainer(ctx, "x") }, ErrConflict},
+		"missing image":   {404, "No such image: x", func(e *Engine) error { _, err := e.Image(ctx, "x"); return err }, ErrNotFound},
+		"missing network": {404, "network x not found", func(e *Engine) error { return e.RemoveNetwork(ctx, "x") }, ErrNotFound},
+		"taken subnet":    {403, "Pool overlaps with other one on this address space", func(e *Engine) error { _, err := e.CreateNetwork(ctx, "x", netipPrefix, nil); return err }, ErrSubnetTaken},
+		"stopped at exec": {409, "Container x is not running", func(e *Engine) error { _, err := e.Exec(ctx, "x", provider.ExecRequest{}); return err }, provider.ErrNotRunning},
+		"busy":            {409, "removal already in progress", func(e *Engine) error { return e.RemoveContainer(ctx, "x") }, ErrConflict},
+		"full disk": {500, "mkdir /var/lib/docker/overlay2/x: no space left on device", func(e *Engine) error {
+			return e.Import(ctx, strings.NewReader("tar"), "x")
+		}, provider.ErrNoSpace},
 		"failure of its own": {500, "boom", func(e *Engine) error { return e.StartContainer(ctx, "x") }, nil},
 	} {
 		body, err := json.Marshal(map[string]string{"message": c.message})
@@ -121,6 +124,15 @@ func TestErrorsAreSorted(t *testing.T) {
 		if errors.Is(got, provider.ErrUnavailable) {
 			t.Errorf("%s: counts as an engine that is not there", name)
 		}
+	}
+}
+
+func TestADiskThatFillsUpDuringABuild(t *testing.T) {
+	e := fake(t, http.StatusOK, `{"stream":"npm error nospc ENOSPC: No space left on device, write\n"}
+{"error":"returned a non-zero code: 228","errorDetail":{"message":"returned a non-zero code: 228"}}`)
+	err := e.Build(t.Context(), BuildRequest{Context: strings.NewReader("tar"), Tag: "x"})
+	if !errors.Is(err, provider.ErrNoSpace) || !strings.Contains(err.Error(), "228") {
+		t.Errorf("Build: %v, want ErrNoSpace with the engine's words", err)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/madarco/agentbox/cli/internal/boxes"
 	"github.com/madarco/agentbox/cli/internal/cmd/agent"
+	"github.com/madarco/agentbox/cli/internal/cmd/agents"
+	"github.com/madarco/agentbox/cli/internal/cmd/attach"
 	"github.com/madarco/agentbox/cli/internal/cmd/create"
 	"github.com/madarco/agentbox/cli/internal/cmd/doctor"
 	"github.com/madarco/agentbox/cli/internal/cmd/git"
@@ -20,12 +22,14 @@ import (
 	"github.com/madarco/agentbox/cli/internal/cmd/list"
 	"github.com/madarco/agentbox/cli/internal/cmd/logs"
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
+	runcmd "github.com/madarco/agentbox/cli/internal/cmd/run"
 	"github.com/madarco/agentbox/cli/internal/cmd/shell"
 	"github.com/madarco/agentbox/cli/internal/cmd/status"
 	"github.com/madarco/agentbox/cli/internal/complete"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/core"
+	coding "github.com/madarco/agentbox/core/agents"
 	"github.com/madarco/agentbox/core/provider"
 )
 
@@ -131,9 +135,16 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		}
 		return k.Land(ctx, box, w)
 	}
-	return []*cli.Command{
+	made := func() *create.Options { return create.NewOptions(f, m.Open, m.Creator) }
+	var all []*cli.Command
+	for _, agent := range coding.All {
+		all = append(all, in("Create & run", agents.New(f, agent, made(), start, agents.Real)))
+	}
+	return append(all,
 		in("Create & run", create.New(f, m.Open, m.Creator, create.Run)),
-		in("Access", shell.New(f, start, shell.Run)),
+		in("Create & run", runcmd.New(f, made(), runcmd.Run)),
+		in("Access", attach.New(f, start, attach.Run)),
+		in("Access", shell.New(f, start, shell.Real)),
 		in("Inspect", list.New(f, list.Run)),
 		in("Inspect", status.New(f, status.Run)),
 		in("Inspect", agent.New(f, agent.RunApprovals, agent.RunApprove)),
@@ -150,7 +161,7 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		newCompletion(f),
 		newVersion(f),
 		newHelp(f),
-	}
+	)
 }
 
 // setUp gives a command and those below it what all have: help of ours, usage
@@ -159,7 +170,7 @@ func setUp(f *factory.Factory, c *cli.Command) {
 	c.HideHelp, c.HideVersion = true, true // theirs
 	c.ExitErrHandler = func(context.Context, *cli.Command, error) {}
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return misused(c, err) }
-	if len(c.Commands) > 0 {
+	if len(c.Commands) > 0 && c.Action == nil {
 		first := 1 // the options behind a word that is no command are not ours to judge
 		c.StopOnNthArg = &first
 	}

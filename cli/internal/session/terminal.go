@@ -19,14 +19,14 @@ import (
 // onTerminal executes the request; where the streams are a terminal, on that.
 func onTerminal(ctx context.Context, s *streams.Streams, in Execer, box core.Box, req provider.ExecRequest) (code int, err error) {
 	if from, to, ok := terminal(s); ok {
-		restore, err := attach(ctx, from, to, &req)
-		if err != nil {
-			return 0, err
+		restore, broken := attach(ctx, from, to, &req)
+		if broken != nil {
+			return 0, broken
 		}
 		defer func() { restore(err) }()
-		return in.Exec(ctx, box, req)
 	}
-	return in.Exec(ctx, box, req)
+	code, err = in.Exec(ctx, box, req)
+	return code, err
 }
 
 // terminal is the user's terminal, if both ends of the session are one.

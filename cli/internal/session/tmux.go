@@ -11,6 +11,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/streams"
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/agents"
 	"github.com/madarco/agentbox/core/capped"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/core/session"
@@ -85,12 +86,12 @@ func refused(box core.Box, r session.Request, err error) error {
 	case errors.Is(err, ErrExists):
 		e.Code, e.Next = fail.Usage, Back(box, r.Name)
 	case errors.Is(err, ErrNoTmux):
-		e.Code, e.Next = fail.Unavailable, fmt.Sprintf("agentbox shell %s --no-tmux works without; boxes of the standard image have tmux (create without --image)", box.Name)
+		e.Code, e.Next = fail.Unavailable, fmt.Sprintf("agentbox shell %s --no-tmux works without; the images full and lean have tmux", box.Name)
 	case errors.Is(err, ErrNoProgram):
 		e.Err = fmt.Errorf("run %s in box %s: %w", core.Untrusted(r.Argv[0]).Quote(), box.Name, err)
 		e.Code, e.Next = fail.Unavailable, "install it in the box (agentbox shell "+string(box.Name)+")"
 		if r.Agent != "" {
-			e.Next = "the coding agents are in the full box image: agentbox prepare, then a new box without --image"
+			e.Next = "the coding agents are in the full image: make one with --image full"
 		}
 	}
 	return e
@@ -108,6 +109,9 @@ func Foreground(ctx context.Context, s *streams.Streams, in Execer, box core.Box
 
 // Back is the command that shows a session again.
 func Back(box core.Box, n session.Name) string {
+	if agent, ok := agents.Lookup(string(n)); ok {
+		return fmt.Sprintf("agentbox %s attach %s", agent.Name, box.Name)
+	}
 	return fmt.Sprintf("agentbox attach %s --session %s", box.Name, n)
 }
 

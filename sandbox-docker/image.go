@@ -54,7 +54,7 @@ func (p *Provider) named(name string) (images.Flavour, bool) {
 func (p *Provider) givenImage(ctx context.Context, arch, ref string) (Image, error) {
 	got, err := p.engine.Image(ctx, ref)
 	if errors.Is(err, engine.ErrNotFound) {
-		err = fmt.Errorf("%w: %w", provider.ErrNoImage, err)
+		err = fmt.Errorf("%w: %w", provider.ErrUnknownImage, err)
 	}
 	if err != nil {
 		return Image{}, err

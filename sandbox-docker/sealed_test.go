@@ -262,8 +262,8 @@ func TestMissingImage(t *testing.T) {
 	at := endpoint(t)
 	req := draft(t)
 	req.Image = "agentbox-test/none:none"
-	if _, err := newProvider(t, at).Create(t.Context(), req); !errors.Is(err, provider.ErrNoImage) {
-		t.Errorf("Create from a missing image: %v, want ErrNoImage", err)
+	if _, err := newProvider(t, at).Create(t.Context(), req); !errors.Is(err, provider.ErrUnknownImage) {
+		t.Errorf("Create from a missing image: %v, want ErrUnknownImage", err)
 	}
 	if left := leftovers(t, at, req.Box.ID); len(left) > 0 {
 		t.Errorf("left behind: %v", left)

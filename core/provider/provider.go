@@ -32,7 +32,10 @@ var (
 	ErrNameTaken = errors.New("name is taken")
 	// ErrNoImage: the box image is missing and could not be made.
 	ErrNoImage = errors.New("box image is missing")
-	// ErrWrongImage: the image that was named is no box image of this version.
+	// ErrUnknownImage: the image that was named is not the provider's own and not
+	// there.
+	ErrUnknownImage = errors.New("no such image")
+	// ErrWrongImage: the image that was named holds no agentbox-ctl of this version.
 	ErrWrongImage = errors.New("not a box image of this version")
 	// ErrNoSpace: a disk that the provider works on is full.
 	ErrNoSpace = errors.New("no space left on the provider's disk")

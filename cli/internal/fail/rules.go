@@ -23,6 +23,7 @@ var rules = []func(error) *Error{
 	is(state.ErrCorrupt, State, "look at the file: repair it, or move it away to begin anew; nothing has written to it"),
 	is(provider.ErrNoSpace, Unavailable, "make room where the engine keeps its data: docker system df shows what takes it, docker image prune frees some"),
 	is(provider.ErrNoImage, Unavailable, "agentbox prepare tries again and shows each step; to build the image takes a network"),
+	is(provider.ErrUnknownImage, Unavailable, "docker pull it, or leave out --image and box.image"),
 	is(provider.ErrWrongImage, Unavailable, ""),
 	is(provider.ErrUnavailable, Unavailable, "agentbox doctor"),
 	is(provider.ErrNotRunning, Failed, "agentbox start <box>"),

@@ -3,7 +3,6 @@ package create
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v3"
@@ -83,7 +82,7 @@ func Flags(o *Options) []cli.Flag {
 		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "the box's `NAME`; default is the folder's, with a number if it is taken", Destination: &o.Name, Local: true},
 		&cli.StringFlag{Name: "workspace", Aliases: []string{"w"}, Usage: "the project's `FOLDER`; default is this one", Destination: &o.Workspace, Local: true},
 		&cli.StringFlag{Name: "provider", Usage: "what makes the box: `NAME` is docker", Value: "docker", Destination: &o.ProviderName, Local: true},
-		&cli.StringFlag{Name: "image", Usage: "an `IMAGE` of yours instead of the box image", Destination: &o.Image, Local: true},
+		&cli.StringFlag{Name: "image", Usage: "the `IMAGE`: full, with the coding agents, lean without, or one of yours that was built FROM either; default is box.image in config.yaml, or full", Destination: &o.Image, Local: true},
 		&cli.StringSliceFlag{Name: "include", Usage: "carry this untracked `FILE` although it looks secret", Destination: &o.Include, Local: true},
 	}
 }
@@ -135,9 +134,6 @@ func Make(ctx context.Context, o *Options) (core.Box, provider.Provider, error) 
 		return core.Box{}, nil, err
 	}
 	box, err := creator.Create(ctx, project, boxes.Request{Name: name, Image: o.Image})
-	if o.Image != "" && errors.Is(err, provider.ErrNoImage) {
-		err = &fail.Error{Err: err, Code: fail.Unavailable, Next: "docker pull it, or leave out --image"}
-	}
 	if err != nil {
 		return core.Box{}, nil, err
 	}

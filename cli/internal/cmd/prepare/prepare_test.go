@@ -89,6 +89,9 @@ func TestWhatKeepsAnImageFromBeingMade(t *testing.T) {
 			fmt.Errorf("%w: build image: could not resolve host", provider.ErrNoImage),
 			fail.Unavailable, "agentbox prepare tries again and shows each step; to build the image takes a network",
 		},
+		"an image that is not there": {
+			fmt.Errorf("%w: mine", provider.ErrUnknownImage), fail.Unavailable, "docker pull it, or leave out --image and box.image",
+		},
 		"no engine":   {fmt.Errorf("ask: %w", provider.ErrUnavailable), fail.Unavailable, "agentbox doctor"},
 		"an old ctl":  {fmt.Errorf("image mine: %w", provider.ErrWrongImage), fail.Unavailable, ""},
 		"interrupted": {fmt.Errorf("%w: %w", provider.ErrNoImage, context.Canceled), fail.Interrupted, ""},

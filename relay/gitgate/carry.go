@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,12 +23,25 @@ type CaptureOptions struct {
 	// Include names untracked files, by path in the work tree, that the user
 	// wants in the box although they look secret.
 	Include []string
+	// Nested are the repositories below this one that the box gets as such, by
+	// path in the work tree.
+	Nested []string
 	// MergeParents carries commits of a merge in progress that no box would
 	// see otherwise.
 	MergeParents bool
 	// FileBytes bounds one untracked file, UntrackedBytes their sum; zero means
 	// the defaults of 100 MB and 1 GB.
 	FileBytes, UntrackedBytes int64
+}
+
+func (o CaptureOptions) orDefaults() CaptureOptions {
+	if o.FileBytes == 0 {
+		o.FileBytes = defaultFileBytes
+	}
+	if o.UntrackedBytes == 0 {
+		o.UntrackedBytes = defaultUntrackedBytes
+	}
+	return o
 }
 
 const (
@@ -45,12 +59,15 @@ type Carry struct {
 	LeftOut []LeftOut
 	// Notes are sentences about what else is not carried.
 	Notes []string
+	// LFS: the box has to turn the contents of git-lfs files into pointers.
+	LFS bool
 
 	h     *Host
 	repo  *Repository
 	index []byte // input of `update-index -z --index-info`, nil if HEAD's tree is the index
 	want  []core.ObjectID
 	files []string
+	links []string // paths of submodules
 
 	skipWorktree, assumeUnchanged, intentToAdd, deleted [][]byte
 
@@ -66,14 +83,17 @@ type LeftOut struct {
 // Capture reads the dirty state of the repository's work tree. It writes
 // nothing there and follows no link.
 func (h *Host) Capture(ctx context.Context, r *Repository, opts CaptureOptions) (*Carry, error) {
-	if opts.FileBytes == 0 {
-		opts.FileBytes = defaultFileBytes
-	}
-	if opts.UntrackedBytes == 0 {
-		opts.UntrackedBytes = defaultUntrackedBytes
-	}
 	c := &Carry{h: h, repo: r, want: []core.ObjectID{r.Head}, pseudoRefs: map[string]string{}}
-	for _, step := range []func(context.Context, CaptureOptions) error{c.readIndex, c.readWorkTree, c.readUntracked, c.readOperation} {
+	if r.from != "" {
+		c.LFS = r.usesLFS()
+		c.note("the box starts at %q: uncommitted work was not looked at", r.from)
+		if err := c.checkComplete(ctx); err != nil {
+			return nil, fmt.Errorf("read %q of %s: %w", r.from, r.WorkTree, err)
+		}
+		return c, nil
+	}
+	opts = opts.orDefaults()
+	for _, step := range []func(context.Context, CaptureOptions) error{c.readIndex, c.readWorkTree, c.readLFS, c.readUntracked, c.readOperation} {
 		if err := step(ctx, opts); err != nil {
 			return nil, fmt.Errorf("read the uncommitted changes of %s: %w", r.WorkTree, err)
 		}
@@ -113,7 +133,7 @@ func (c *Carry) readIndex(ctx context.Context, _ CaptureOptions) error {
 		committed[e.oid] = true
 	}
 	var index bytes.Buffer
-	var blobs []core.ObjectID
+	var blobs, needed []core.ObjectID
 	same, conflicts, listed := 0, map[string]bool{}, map[string]bool{}
 	for line := range items(out) {
 		flag, rest, _ := strings.Cut(line, " ")
@@ -122,6 +142,9 @@ func (c *Carry) readIndex(ctx context.Context, _ CaptureOptions) error {
 			return err
 		}
 		c.noteFlags(flag, e.path)
+		if stage == "0" && e.mode != modeGitlink && strings.ToUpper(flag) != "S" {
+			needed = append(needed, core.ObjectID(e.oid))
+		}
 		if intent[e.path] {
 			c.intentToAdd = append(c.intentToAdd, []byte(e.path))
 			continue
@@ -137,9 +160,15 @@ func (c *Carry) readIndex(ctx context.Context, _ CaptureOptions) error {
 		default:
 			c.Staged++
 		}
-		if e.mode != modeGitlink && !committed[e.oid] {
+		switch {
+		case e.mode == modeGitlink:
+			c.links = append(c.links, e.path)
+		case !committed[e.oid]:
 			blobs = append(blobs, core.ObjectID(e.oid))
 		}
+	}
+	if err := c.checkBlobs(ctx, needed); err != nil {
+		return err
 	}
 	c.Conflicts = len(conflicts)
 	if c.Staged == 0 && c.Conflicts == 0 && same == len(head) {
@@ -159,7 +188,9 @@ func (c *Carry) readIndex(ctx context.Context, _ CaptureOptions) error {
 
 func (c *Carry) headTree(ctx context.Context) (map[string]entry, error) {
 	out, err := c.run(ctx, "ls-tree", "-r", "-z", "--full-tree", string(c.repo.Head))
-	if err != nil {
+	if c.repo.Partial && exitCode(err) > 0 {
+		return nil, fmt.Errorf("%w: %w", ErrIncomplete, err)
+	} else if err != nil {
 		return nil, err
 	}
 	tree := map[string]entry{}
@@ -236,6 +267,11 @@ func (c *Carry) readWorkTree(ctx context.Context, _ CaptureOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, path := range c.links { // git was told to look away from them
+		if _, err := os.Lstat(filepath.Join(c.repo.WorkTree, path)); errors.Is(err, os.ErrNotExist) {
+			c.deleted = append(c.deleted, []byte(path))
+		}
+	}
 	c.Deleted, c.Unstaged = len(c.deleted), len(c.files)
 	skipped := map[string]bool{}
 	for _, p := range c.skipWorktree {
@@ -268,11 +304,19 @@ func (c *Carry) readUntracked(ctx context.Context, opts CaptureOptions) error {
 	if err != nil {
 		return err
 	}
+	return c.untracked(slices.Collect(items(out)), opts)
+}
+
+// untracked takes the listed files; one that ends in a slash is a repository.
+func (c *Carry) untracked(listed []string, opts CaptureOptions) error {
 	include := map[string]bool{}
 	for _, p := range opts.Include {
 		include[path.Clean(p)] = true
 	}
-	for file := range items(out) {
+	for _, file := range listed {
+		if repo, ok := strings.CutSuffix(file, "/"); ok && slices.Contains(opts.Nested, repo) {
+			continue
+		}
 		wanted := include[file]
 		delete(include, file)
 		reason, size, err := c.judge(file, wanted, opts)
@@ -290,7 +334,7 @@ func (c *Carry) readUntracked(ctx context.Context, opts CaptureOptions) error {
 		c.UntrackedBytes += size
 	}
 	for _, file := range slices.Sorted(maps.Keys(include)) {
-		c.Notes = append(c.Notes, "not carried: "+core.Untrusted(file).Quote()+", which is no untracked file (git ignores it, tracks it, or it is not there)")
+		c.note("not carried: %s, which is no untracked file (git ignores it, tracks it, or it is not there)", core.Untrusted(file).Quote())
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 var noExecution = []string{
 	"core.hooksPath=/dev/null",
 	"core.fsmonitor=false",
+	"core.alternateRefsCommand=true",
 	"safe.bareRepository=explicit",
 	"gc.auto=0",
 	"maintenance.auto=false",
@@ -85,10 +86,13 @@ var inherited = []string{
 
 // environment is what git gets when it works in the account's own repository:
 // their configuration, and never a terminal, a lazy fetch or a written index.
+// History is what its objects say: grafts and replacements are the user's own
+// view, and packs made by it would have holes.
 func (a account) environment() []string {
 	env := []string{
 		"HOME=" + a.home, "LC_ALL=C",
-		"GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0", "GIT_LITERAL_PATHSPECS=1",
+		"GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_LITERAL_PATHSPECS=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE=/nonexistent/grafts",
 	}
 	if a.as != nil {
 		return append(env, "PATH=/usr/local/bin:/usr/bin:/bin")

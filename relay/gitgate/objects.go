@@ -42,6 +42,9 @@ func (h *Host) existing(ctx context.Context, base command, ids []core.ObjectID) 
 	idLines(&in, "", ids)
 	base.args, base.stdin = []string{"cat-file", "--batch-check=%(objectname)"}, &in
 	out, err := h.run.run(ctx, base)
+	if notFetched(err) {
+		return h.local(ctx, base, ids)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // git-config(1)): the branch's own, the configured default, the upstream's,
 // origin, or the only one.
 func (h *Host) remotes(ctx context.Context, _ string, r *Repository) error {
-	out, err := h.run.run(ctx, h.theirs(r, "config", "--includes", "-z", "--get-regexp", `^(remote|branch|extensions)\.`))
+	out, err := h.run.run(ctx, h.theirs(r, "config", "--includes", "-z", "--get-regexp", `^(remote|branch|extensions|filter)\.`))
 	if err != nil && exitCode(err) != 1 {
 		return err
 	}
@@ -29,6 +29,7 @@ func (h *Host) remotes(ctx context.Context, _ string, r *Repository) error {
 		if _, ok := between(key, "remote.", ".promisor"); ok && value != "false" {
 			r.Partial = true
 		}
+		r.noteFilter(key)
 	}
 	r.Partial = r.Partial || values["extensions.partialclone"] != ""
 	choices := []string{

@@ -24,6 +24,8 @@ var (
 	ErrUnborn = errors.New("the repository has no commit yet; make one first, for example with: git commit --allow-empty -m start")
 	// ErrNotOwner: the repository belongs to another user of this machine.
 	ErrNotOwner = errors.New("the repository belongs to another user; run this as its owner")
+	// ErrBroken: the folder has a .git that leads to no repository.
+	ErrBroken = errors.New("its .git leads to no repository")
 	// ErrUnsafeFolder: the project is a folder that no box may get.
 	ErrUnsafeFolder = errors.New("this folder can't be a project")
 )
@@ -54,6 +56,11 @@ type Repository struct {
 
 	owner account
 	id    string
+	// filters are the names of the filter drivers that are configured.
+	filters []string
+	// from is what the user chose to start at instead of HEAD and the work
+	// tree, empty without a choice.
+	from string
 	// visible are the remote's branches and tags that every box may see.
 	visible []ref
 }
@@ -106,18 +113,36 @@ func (h *Host) Open(ctx context.Context, dir string) (*Repository, error) {
 	}
 	repo := &Repository{owner: owner}
 	for _, step := range []func(context.Context, string, *Repository) error{h.locate, h.guard, h.head, h.remotes, h.refs} {
-		if err := step(ctx, real, repo); err != nil {
+		err := step(ctx, real, repo)
+		if errors.Is(err, ErrNotRepository) {
+			if _, none := os.Lstat(filepath.Join(real, ".git")); none == nil {
+				err = ErrBroken
+			}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("open the repository at %s: %w", real, err)
 		}
 	}
 	return repo, nil
 }
 
-// theirs is a command in the user's repository, run as its owner.
+// theirs is a command in the user's repository, run as its owner. Filters are
+// programs of the repository's configuration, so none runs: that of git-lfs is
+// done in the box, of any other the stored form is carried.
 func (h *Host) theirs(r *Repository, args ...string) command {
+	config := noExecution
+	for _, name := range r.filters {
+		for _, setting := range []string{".clean=", ".smudge=", ".process=", ".required=false"} {
+			config = append(config[:len(config):len(config)], "filter."+name+setting)
+		}
+	}
+	env := r.owner.environment()
+	if r.Partial { // a git that does not know of GIT_NO_LAZY_FETCH, before 2.45, has no way to fetch
+		env = append(env, "GIT_ALLOW_PROTOCOL=none")
+	}
 	return command{
-		gitDir: r.GitDir, workDir: r.WorkTree, args: args, config: noExecution,
-		env: r.owner.environment(), as: r.owner.as, deadline: quick,
+		gitDir: r.GitDir, workDir: r.WorkTree, args: args, config: config,
+		env: env, as: r.owner.as, deadline: quick,
 	}
 }
 

@@ -49,7 +49,7 @@ func (c *Carry) readOperation(ctx context.Context, opts CaptureOptions) error {
 				return err
 			}
 			if len(hidden) > 0 && !opts.MergeParents {
-				c.Notes = append(c.Notes, fmt.Sprintf("%s names a commit of a branch that boxes do not see: the files are carried as plain edits", name))
+				c.note("%s names a commit of a branch that boxes do not see: the files are carried as plain edits", name)
 				continue
 			}
 			c.want = append(c.want, hidden...)
@@ -58,7 +58,7 @@ func (c *Carry) readOperation(ctx context.Context, opts CaptureOptions) error {
 	}
 	for _, folder := range []string{"rebase-merge", "rebase-apply", "sequencer"} {
 		if _, err := os.Lstat(filepath.Join(c.repo.GitDir, folder)); err == nil {
-			c.Notes = append(c.Notes, "the operation in progress ("+folder+") is not carried: the files are, as plain edits")
+			c.note("the operation in progress (%s) is not carried: the files are, as plain edits", folder)
 		}
 	}
 	slices.Sort(c.Notes)
@@ -97,7 +97,7 @@ func (h *Host) SetupRepo(ctx context.Context, r *Repository, record core.Repo, c
 		Repo: record, Endpoint: place.Endpoint, Alternates: place.Alternates, Shallow: r.Shallow,
 		Symrefs: map[string]string{}, Info: map[string]string{}, PseudoRefs: carry.pseudoRefs,
 		SkipWorktree: carry.skipWorktree, AssumeUnchanged: carry.assumeUnchanged, IntentToAdd: carry.intentToAdd,
-		Deleted: carry.deleted, HasIndex: carry.index != nil,
+		Deleted: carry.deleted, HasIndex: carry.index != nil, LFS: carry.LFS,
 	}
 	if r.URL != "" {
 		out.Rewrites = spellings(r.URL)
@@ -155,6 +155,16 @@ func (h *Host) carriedConfig(ctx context.Context, r *Repository, record core.Rep
 			out = append(out, setup.ConfigEntry{Key: key, Value: value})
 		}
 	}
+	for key, value := range pairs(list) {
+		if _, ok := between(key, "submodule.", ".url"); ok {
+			out = append(out, setup.ConfigEntry{Key: key, Value: stripUser(value)})
+		}
+		for _, setting := range []string{".active", ".ignore"} {
+			if _, ok := between(key, "submodule.", setting); ok {
+				out = append(out, setup.ConfigEntry{Key: key, Value: value})
+			}
+		}
+	}
 	base := "branch." + string(record.BaseBranch)
 	if record.BaseBranch != "" && record.Remote != "" && values[base+".remote"] == string(record.Remote) {
 		for _, key := range []string{base + ".remote", base + ".merge"} {
@@ -179,24 +189,37 @@ func (h *Host) infoFiles(ctx context.Context, r *Repository, info map[string]str
 	if r.owner.as != nil {
 		return nil // not ours to read
 	}
-	path, err := h.run.line(ctx, h.theirs(r, "config", "--includes", "--type=path", "core.excludesFile"))
+	ignore, err := h.usersFile(ctx, r, "core.excludesFile", "ignore")
+	if err != nil {
+		return err
+	}
+	if ignore != "" { // first, so that the repository's own patterns win
+		info["exclude"] = ignore + "\n" + info["exclude"]
+	}
+	attributes, err := h.usersFile(ctx, r, "core.attributesFile", "attributes")
+	if attributes != "" {
+		info[setup.UserAttributes] = attributes
+	}
+	return err
+}
+
+// usersFile reads a file of the user's that the setting names, or that lies in
+// its usual place; "" where there is none.
+func (h *Host) usersFile(ctx context.Context, r *Repository, setting, name string) (string, error) {
+	path, err := h.run.line(ctx, h.theirs(r, "config", "--includes", "--type=path", setting))
 	switch {
 	case exitCode(err) == 1:
 		base := os.Getenv("XDG_CONFIG_HOME")
 		if base == "" {
 			base = filepath.Join(r.owner.home, ".config")
 		}
-		path = filepath.Join(base, "git", "ignore")
+		path = filepath.Join(base, "git", name)
 	case err != nil:
-		return err
+		return "", err
 	}
-	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Size() <= maxText {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		// First, so that the repository's own patterns win.
-		info["exclude"] = string(text) + "\n" + info["exclude"]
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Size() > maxText {
+		return "", nil //nolint:nilerr // git too takes a file that it can't read for none
 	}
-	return nil
+	text, err := os.ReadFile(path)
+	return string(text), err
 }

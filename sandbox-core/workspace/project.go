@@ -2,11 +2,12 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
@@ -35,21 +36,52 @@ const (
 // Step shows a part of the work: the returned function ends it.
 type Step = func(name string) (done func(error))
 
+// Options are what the user chose for a box.
+type Options struct {
+	// Include names untracked files that go into the box although they look
+	// secret, by path in the project.
+	Include []string
+	// From is a branch, a tag or a commit that the project's own repository
+	// starts at, instead of HEAD with the uncommitted work.
+	From string
+}
+
 // Project is the user's project while a box of it is created.
 type Project struct {
-	git     *gitgate.Host
-	root    string
-	repo    *gitgate.Repository
+	git  *gitgate.Host
+	root string
+	// parts are its repositories, the project's own first if it has one.
+	parts []*part
+	// folder: the project is in no repository.
+	folder  bool
 	capture gitgate.CaptureOptions
+	notes   []string
+
+	// files are what Prepare took of a project in no repository.
+	files *gitgate.Carry
+}
+
+// part is one repository of the project.
+type part struct {
+	repo *gitgate.Repository
+	kind string
+	// path is where it lies in the project, "" for the project's own.
+	path string
+	// nested are the paths in it of other parts.
+	nested []string
 
 	// What Prepare found for one box.
 	carry  *gitgate.Carry
 	filled setup.Repo
 }
 
-// Open opens the project at root, after Guard. Include names untracked files
-// that go into the box although they look secret. Nothing is written.
-func Open(ctx context.Context, git *gitgate.Host, home core.Home, root string, include []string) (*Project, error) {
+// ErrNoRepository: the project is a plain directory, and something was asked
+// that only a repository has.
+var ErrNoRepository = errors.New("the project is in no git repository")
+
+// Open opens the project at root, after Guard, with the repositories below it.
+// Nothing is written.
+func Open(ctx context.Context, git *gitgate.Host, home core.Home, root string, o Options) (*Project, error) {
 	userHome, err := os.UserHomeDir()
 	if err != nil {
 		return nil, fmt.Errorf("find your home folder: %w", err)
@@ -57,14 +89,27 @@ func Open(ctx context.Context, git *gitgate.Host, home core.Home, root string, i
 	if err := Guard(root, userHome, home); err != nil {
 		return nil, err
 	}
+	p := &Project{git: git, root: root, capture: gitgate.CaptureOptions{Include: o.Include}}
 	repo, err := git.Open(ctx, root)
-	if err != nil {
+	switch {
+	case errors.Is(err, gitgate.ErrNotRepository) && o.From != "":
+		return nil, fmt.Errorf("start at %q: %w", o.From, ErrNoRepository)
+	case errors.Is(err, gitgate.ErrNotRepository):
+		p.folder = true
+		return p, p.findNested(ctx, nil)
+	case err != nil:
 		return nil, err
 	}
 	if err := Guard(repo.WorkTree, userHome, home); err != nil {
 		return nil, err
 	}
-	return &Project{git: git, root: root, repo: repo, capture: gitgate.CaptureOptions{Include: include}}, nil
+	if o.From != "" {
+		if err := git.StartAt(ctx, repo, o.From); err != nil {
+			return nil, err
+		}
+	}
+	p.parts = []*part{{repo: repo, kind: "root"}}
+	return p, p.findNested(ctx, p.parts[0])
 }
 
 // Root is the project's root.
@@ -73,95 +118,124 @@ func (p *Project) Root() string { return p.root }
 // Folder is the name of the project's folder, from which a box's name derives.
 func (p *Project) Folder() string { return filepath.Base(p.root) }
 
-// BranchTaken tells whether the user has this branch; see gitgate.
+// BranchTaken tells whether a repository of the project has this branch; see
+// gitgate.
 func (p *Project) BranchTaken(ctx context.Context, branch core.BranchName) (bool, error) {
-	return p.git.BranchTaken(ctx, p.repo, branch)
+	for _, part := range p.parts {
+		taken, err := p.git.BranchTaken(ctx, part.repo, branch)
+		if err != nil {
+			return false, fmt.Errorf("look at %s: %w", part.repo.WorkTree, err)
+		}
+		if taken {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Repos are the records of the project's repositories.
 func (p *Project) Repos(branch core.BranchName) []core.Repo {
-	return []core.Repo{p.repo.Record(branch)}
+	var out []core.Repo
+	for _, part := range p.parts {
+		record := part.repo.Record(branch)
+		record.Kind = part.kind
+		if part.path != "" {
+			record.BoxPath = core.WorkspacePath + core.BoxPath("/"+part.path)
+		}
+		out = append(out, record)
+	}
+	return out
 }
 
-// Seeds brings the seed store up to date and returns the folders of objects
+// Seeds brings the seed stores up to date and returns the folders of objects
 // that a box reads, by repository key.
 func (p *Project) Seeds(ctx context.Context, step Step) (map[string]string, error) {
+	if len(p.parts) == 0 {
+		return nil, nil
+	}
 	done := step("seed")
-	err := p.git.RefreshSeed(ctx, p.repo)
+	folders := map[string]string{}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.NumCPU())
+	for _, part := range p.parts {
+		folders[part.repo.Key] = p.git.SeedObjects(part.repo.Key)
+		all.Go(func() error { return p.git.RefreshSeed(ctx, part.repo) })
+	}
+	err := all.Wait()
 	done(err)
-	return map[string]string{p.repo.Key: p.git.SeedObjects(p.repo.Key)}, err
+	return folders, err
 }
 
-// Prepare makes the box's gate and takes the uncommitted work of the user.
+// Prepare makes the box's gates and takes the uncommitted work of the user.
 func (p *Project) Prepare(ctx context.Context, box core.Box, step Step) error {
-	record, ok := box.Root()
-	if !ok {
-		return fmt.Errorf("prepare box %s: it has no repository", box.Name)
-	}
 	done := step("read the work tree")
-	err := p.read(ctx, box, record)
+	err := p.read(ctx, box)
 	done(err)
 	return err
 }
 
-func (p *Project) read(ctx context.Context, box core.Box, record core.Repo) error {
-	both, parallel := errgroup.WithContext(ctx)
-	both.Go(func() error {
-		_, err := p.git.Gate(parallel, box, record)
-		return err
-	})
-	both.Go(func() (err error) {
-		if p.carry, err = p.git.Capture(parallel, p.repo, p.capture); err != nil {
+func (p *Project) read(ctx context.Context, box core.Box) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(max(2, runtime.NumCPU()))
+	if p.folder {
+		all.Go(func() (err error) {
+			opts := p.capture
+			opts.Nested = p.nestedIn("")
+			opts.Include = includedIn("", opts.Include, opts.Nested)
+			p.files, err = p.git.CaptureFolder(ctx, p.root, opts)
 			return err
-		}
-		p.filled, err = p.git.SetupRepo(parallel, p.repo, record, p.carry, gitgate.Place{
-			Endpoint:   "http://" + wire.BoxRelayAddr + "/git/" + record.Key,
-			Alternates: boxSeeds + "/" + record.Key + "/objects",
 		})
-		return err
-	})
-	return both.Wait()
+	}
+	for _, part := range p.parts {
+		record, ok := box.Repo(part.repo.Key)
+		if !ok {
+			return fmt.Errorf("prepare box %s: its record lacks the repository at %s", box.Name, part.repo.WorkTree)
+		}
+		all.Go(func() error {
+			_, err := p.git.Gate(ctx, box, record)
+			return err
+		})
+		all.Go(func() error { return p.take(ctx, part, record) })
+	}
+	return all.Wait()
 }
 
-// Notes say, for people, what Prepare took of the uncommitted work and what
-// stays on the host.
-func (p *Project) Notes() []string {
-	if p.carry == nil {
-		return nil
+// take captures one repository.
+func (p *Project) take(ctx context.Context, part *part, record core.Repo) (err error) {
+	opts := p.capture
+	opts.Include, opts.Nested = includedIn(part.path, opts.Include, part.nested), part.nested
+	if part.carry, err = p.git.Capture(ctx, part.repo, opts); err != nil {
+		return err
 	}
-	var parts, notes []string
-	for _, n := range []struct {
-		count int
-		what  string
-	}{
-		{p.carry.Staged, "staged"},
-		{p.carry.Unstaged, "unstaged"},
-		{p.carry.Deleted, "deleted"},
-		{p.carry.Untracked, "untracked"},
-		{p.carry.Conflicts, "in conflict"},
-	} {
-		if n.count > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))
-		}
-	}
-	if len(parts) > 0 {
-		notes = append(notes, "uncommitted work that the box got: "+strings.Join(parts, ", "))
-	}
-	for _, l := range p.carry.LeftOut {
-		notes = append(notes, fmt.Sprintf("left out: %s (%s); --include it if the box shall have it", l.Path.Quote(), l.Reason))
-	}
-	return append(notes, p.carry.Notes...)
+	part.filled, err = p.git.SetupRepo(ctx, part.repo, record, part.carry, gitgate.Place{
+		Endpoint:   "http://" + wire.BoxRelayAddr + "/git/" + record.Key,
+		Alternates: boxSeeds + "/" + record.Key + "/objects",
+	})
+	return err
 }
 
 // Setup fills the box with what Prepare found.
 func (p *Project) Setup(box core.Box, token string) provider.Setup {
 	return func(ctx context.Context, w io.Writer) error {
 		h := header(box, token)
-		h.Repos = []setup.Repo{p.filled}
+		h.Folder = p.folder
+		for _, part := range p.parts {
+			h.Repos = append(h.Repos, part.filled)
+		}
 		if err := setup.WriteHeader(w, h); err != nil {
 			return err
 		}
-		return p.carry.WriteSections(ctx, w)
+		if p.folder {
+			if err := p.files.WriteFolder(w); err != nil {
+				return err
+			}
+		}
+		for _, part := range p.parts {
+			if err := part.carry.WriteSections(ctx, w); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

@@ -58,7 +58,7 @@ func TestAProjectFillsABox(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte("KEY=value\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Open(t.Context(), git, home, dir, nil)
+	p, err := Open(t.Context(), git, home, dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestARestartHandsOverTheTokenAlone(t *testing.T) {
 
 func TestOpenGuardsTheRepositoryToo(t *testing.T) {
 	git, home, dir := user(t)
-	if _, err := Open(t.Context(), git, home, filepath.Dir(dir), nil); !errors.Is(err, ErrTooWide) {
+	if _, err := Open(t.Context(), git, home, filepath.Dir(dir), Options{}); !errors.Is(err, ErrTooWide) {
 		t.Errorf("the home folder: %v", err)
 	}
 	// A repository at the home folder, opened from a folder below it.
@@ -164,14 +164,14 @@ func TestOpenGuardsTheRepositoryToo(t *testing.T) {
 	if err := os.Mkdir(sub, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), git, home, sub, nil); !errors.Is(err, ErrTooWide) && !errors.Is(err, gitgate.ErrUnsafeFolder) {
+	if _, err := Open(t.Context(), git, home, sub, Options{}); !errors.Is(err, ErrTooWide) && !errors.Is(err, gitgate.ErrUnsafeFolder) {
 		t.Errorf("below a repository of the home folder: %v", err)
 	}
 }
 
 func TestPrepareEndsWithItsContext(t *testing.T) {
 	git, home, dir := user(t)
-	p, err := Open(t.Context(), git, home, dir, nil)
+	p, err := Open(t.Context(), git, home, dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (sys *System) Open(ctx context.Context, folder string, include []string) (b
 	if err != nil {
 		return nil, err
 	}
-	return workspace.Open(ctx, git, home, root, include)
+	return workspace.Open(ctx, git, home, root, workspace.Options{Include: include})
 }
 
 // Creator makes boxes with p.

@@ -5,7 +5,8 @@
 //
 // The form is: an 8-byte magic, one length-prefixed JSON Header, and for each
 // repository of the header its sections in the order of Sections, each a run
-// of length-prefixed chunks closed by a chunk of length zero. Lengths are
+// of length-prefixed chunks closed by a chunk of length zero. A project without
+// a repository has its Files first. Lengths are
 // 32-bit big-endian. So both ends stream, and neither holds a pack in memory.
 //
 // Invariant: the box trusts the host in this direction; the host reads only
@@ -35,7 +36,10 @@ type Header struct {
 	BoxName core.BoxName `json:"boxName"`
 	// RelayEnv becomes /run/agentbox/relay.env, mode 0600.
 	RelayEnv map[string]string `json:"relayEnv"`
-	Repos    []Repo            `json:"repos,omitempty"`
+	// Folder: a Files section for the workspace itself comes before those of
+	// the repositories, because the project is in no repository.
+	Folder bool   `json:"folder,omitempty"`
+	Repos  []Repo `json:"repos,omitempty"`
 	// Go lets the daemon start once everything is in place.
 	Go bool `json:"go"`
 }
@@ -59,7 +63,7 @@ type Repo struct {
 	// Config holds allow-listed values of the user's configuration, in order.
 	Config []ConfigEntry `json:"config,omitempty"`
 	// Info are the texts of files below info in the git folder, by name:
-	// sparse-checkout, exclude, attributes.
+	// sparse-checkout, exclude, attributes, UserAttributes.
 	Info map[string]string `json:"info,omitempty"`
 	// PseudoRefs are the texts of files such as MERGE_HEAD and MERGE_MSG, by
 	// name: what an operation in progress has left.
@@ -73,7 +77,13 @@ type Repo struct {
 	Deleted [][]byte `json:"deleted,omitempty"`
 	// HasIndex tells that the index section replaces HEAD's tree.
 	HasIndex bool `json:"hasIndex"`
+	// LFS: the repository keeps contents with git-lfs, whose part the box does.
+	LFS bool `json:"lfs,omitempty"`
 }
+
+// UserAttributes is the name in Repo.Info of the attributes that the user has
+// for all repositories, which rank below those in the work tree.
+const UserAttributes = "attributes-of-the-user"
 
 // Ref is one line of packed-refs.
 type Ref struct {

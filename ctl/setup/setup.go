@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/atomicfile"
 	stream "github.com/madarco/agentbox/core/setup"
 	"github.com/madarco/agentbox/ctl/control"
@@ -40,6 +41,9 @@ type Options struct {
 	Socket   string
 	// MakeRepo makes one repository and reads exactly its sections from r.
 	MakeRepo func(ctx context.Context, repo stream.Repo, r io.Reader) error
+	// Fill writes the files of a project without a repository, whose section
+	// it reads from r.
+	Fill func(dir core.BoxPath, r io.Reader) error
 }
 
 // Run fills the box from the stream. When it returns without an error the box
@@ -51,6 +55,11 @@ func Run(ctx context.Context, in io.Reader, o Options) error {
 	}
 	if err := relayenv.Write(o.RelayEnv, header.RelayEnv); err != nil {
 		return err
+	}
+	if header.Folder {
+		if err := o.Fill(core.WorkspacePath, in); err != nil {
+			return err
+		}
 	}
 	if len(header.Repos) > 0 {
 		if err := makeRepos(ctx, in, header.Repos, o); err != nil {

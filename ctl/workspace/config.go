@@ -66,3 +66,18 @@ func repoConfig(repo setup.Repo) string {
 	c.set("autoSetupRemote", "true") // a plain push of a new branch goes through
 	return c.String()
 }
+
+// lfsConfig makes this program the filter of git-lfs. A file that it can't
+// clean fails the git add: its content must never be committed.
+func lfsConfig(program, store string) string {
+	var c config
+	c.section("filter", "lfs")
+	for _, way := range []string{"clean", "smudge"} {
+		c.set(way, shellWord(program)+" lfs "+way+" "+shellWord(store))
+	}
+	c.set("required", "true")
+	return c.String()
+}
+
+// shellWord quotes a word for sh, which git runs filters with.
+func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

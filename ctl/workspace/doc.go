@@ -5,7 +5,8 @@
 // Invariants:
 //   - A repository that could not be made whole is an error; nothing is made on
 //     top of one that is there.
-//   - No hook, filter or helper of the user exists here, and git runs without
+//   - No hook, filter or helper of the user exists here, but for the filter of
+//     git-lfs that is this program's own, and git runs without
 //     the system's and the box user's configuration.
 //   - Files are written below the work tree only.
 package workspace

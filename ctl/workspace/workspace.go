@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/setup"
 )
 
@@ -50,6 +51,27 @@ func Build(ctx context.Context, repo setup.Repo, stream io.Reader) error {
 	return nil
 }
 
+// Fill writes the files of a project that is in no repository. stream stands at
+// their section, which is read to its end.
+func Fill(dir core.BoxPath, stream io.Reader) error {
+	fill := func() error {
+		if err := os.MkdirAll(string(dir), 0o755); err != nil { //nolint:gosec // a work tree
+			return err
+		}
+		root, err := os.OpenRoot(string(dir))
+		if err != nil {
+			return err
+		}
+		defer root.Close() //nolint:errcheck // only a handle
+		_, err = extract(root, setup.NewSection(stream))
+		return err
+	}
+	if err := fill(); err != nil {
+		return fmt.Errorf("fill %s: %w", dir, err)
+	}
+	return nil
+}
+
 type builder struct {
 	repo     setup.Repo
 	dir, git string
@@ -82,7 +104,7 @@ func (b *builder) start(ctx context.Context) error {
 		return err
 	}
 	branch := "--initial-branch=" + string(b.repo.Branch)
-	if _, err := b.run(ctx, nil, "init", "-q", "--template=", branch, "--object-format="+b.repo.ObjectFormat); err != nil {
+	if _, err := b.run(ctx, nil, "-c", "init.defaultRefFormat=files", "init", "-q", "--template=", branch, "--object-format="+b.repo.ObjectFormat); err != nil {
 		return err
 	}
 	texts := map[string]string{"packed-refs": packedRefs(b.repo.Refs)}
@@ -122,7 +144,20 @@ func (b *builder) configure(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(repoConfig(b.repo))
+	text := repoConfig(b.repo)
+	if b.repo.Info[setup.UserAttributes] != "" {
+		var c config
+		c.entry("core.attributesFile", filepath.Join(b.git, "info", setup.UserAttributes))
+		text += c.String()
+	}
+	if b.repo.LFS {
+		self, lost := os.Executable()
+		if lost != nil {
+			return errors.Join(lost, f.Close())
+		}
+		text += lfsConfig(self, filepath.Join(b.git, "lfs"))
+	}
+	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
 }
 
@@ -193,6 +228,7 @@ func (b *builder) checkout(ctx context.Context) error {
 	_, err := b.run(
 		ctx, nil,
 		"-c", fmt.Sprintf("checkout.workers=%d", max(2, runtime.NumCPU())), "-c", "checkout.thresholdForParallelism=100", "-c", "core.fsync=none",
+		"-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false", // no content is here yet
 		"checkout-index", "-a", "-f", "-q", "-u",
 	)
 	return err

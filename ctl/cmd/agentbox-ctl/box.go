@@ -61,7 +61,7 @@ func runDaemon(ctx context.Context, args []string, s streams) int {
 
 func runSetup(ctx context.Context, args []string, s streams) int {
 	flags := newFlags("setup")
-	o := setup.Options{MakeRepo: workspace.Build, Word: initd.WordPath}
+	o := setup.Options{MakeRepo: workspace.Build, Fill: workspace.Fill, Word: initd.WordPath}
 	flags.StringVar(&o.RelayEnv, "relay-env", relayenv.DefaultPath, "where the relay's address goes")
 	flags.StringVar(&o.StateDir, "state-dir", daemon.DefaultStateDir, "what a restart must not lose")
 	flags.StringVar(&o.Socket, "socket", control.DefaultSocket, "the daemon's control socket")

@@ -21,6 +21,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/cmd/lifecycle"
 	"github.com/madarco/agentbox/cli/internal/cmd/list"
 	"github.com/madarco/agentbox/cli/internal/cmd/logs"
+	"github.com/madarco/agentbox/cli/internal/cmd/prepare"
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	runcmd "github.com/madarco/agentbox/cli/internal/cmd/run"
 	"github.com/madarco/agentbox/cli/internal/cmd/shell"
@@ -40,6 +41,8 @@ type Machine interface {
 	Keeper() (*boxes.Keeper, error)
 	Tries() []provider.Try
 	Daemon() relay.Daemon
+	// Step shows a part of long work; see provider.CreateRequest.
+	Step(name string) (done func(error))
 }
 
 // Run runs one command line, program name first, and returns the exit code.
@@ -156,6 +159,7 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Lifecycle", lifecycle.NewDestroy(f, keeper, lifecycle.RunDestroy)),
 		in("Git & sync", git.New(f, func() (git.Keeper, error) { return m.Keeper() }, git.RunPush, git.Run)),
 		in("Git & sync", land.New(f, landing, land.Run)),
+		in("Advanced", prepare.New(f, func(name string) func(error) { return m.Step(name) }, prepare.Run)),
 		in("Advanced", doctor.New(f, m.Tries, doctor.Run)),
 		in("Advanced", relay.New(f, m.Daemon(), start)),
 		newCompletion(f),

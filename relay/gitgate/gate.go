@@ -40,7 +40,9 @@ type gate struct {
 	repo   core.Repo
 	dir    string
 	access *access
-	known  remembered
+	// What a push has read of the user's configuration, from its import to its
+	// decision, and from there to its run.
+	imported, decided handover
 }
 
 var (

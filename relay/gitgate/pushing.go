@@ -18,7 +18,7 @@ import (
 
 // Push implements relay.Gate.
 func (g *gate) Push(ctx context.Context, req relay.PushRequest, started func(pid int) error) (relay.PushResult, error) {
-	s, err := g.settings(ctx)
+	s, err := g.decided.or(func() (*remoteSettings, error) { return g.settings(ctx) })
 	if err != nil {
 		return relay.PushResult{}, err
 	}

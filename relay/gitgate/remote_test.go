@@ -357,7 +357,7 @@ func TestFetchesOfABoxAreBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.gate.Serve(ctx, "version=2", strings.NewReader(""), io.Discard); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "other fetches") {
+	if err := w.gate.Serve(ctx, "version=2", strings.NewReader(""), io.Discard); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "other transfers") {
 		t.Errorf("one more: %v", err)
 	}
 	for _, to := range ends {

@@ -40,10 +40,28 @@ func (s *remoteSettings) all(key string) []string {
 // reads them once; one that has waited for an answer reads them anew.
 const freshFor = 5 * time.Second
 
-// remembered are the settings that a gate has read last.
-type remembered struct {
+// handover passes settings on from one step of a push to the next, once.
+type handover struct {
 	mu sync.Mutex
 	s  *remoteSettings
+}
+
+func (h *handover) put(s *remoteSettings) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.s = s
+}
+
+// or reads where nothing fresh was handed over.
+func (h *handover) or(read func() (*remoteSettings, error)) (*remoteSettings, error) {
+	h.mu.Lock()
+	s := h.s
+	h.s = nil
+	h.mu.Unlock()
+	if s != nil && time.Since(s.read) < freshFor {
+		return s, nil
+	}
+	return read()
 }
 
 // prefetch reads, beside what the caller does, what a push will need. The
@@ -57,7 +75,9 @@ func (g *gate) prefetch(ctx context.Context, updates []policy.RefUpdate) (wait f
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = g.settings(ctx) // whoever needs them asks again, and hears of the error
+		if s, err := g.settings(ctx); err == nil { // else who needs them hears of it
+			g.imported.put(s)
+		}
 	}()
 	return func() { <-done }
 }
@@ -67,11 +87,6 @@ func (g *gate) prefetch(ctx context.Context, updates []policy.RefUpdate) (wait f
 // per-folder settings count; when we act for another account, only from our own
 // configuration.
 func (g *gate) settings(ctx context.Context) (*remoteSettings, error) {
-	g.known.mu.Lock()
-	defer g.known.mu.Unlock()
-	if s := g.known.s; s != nil && time.Since(s.read) < freshFor {
-		return s, nil
-	}
 	user, err := g.user()
 	if err != nil {
 		return nil, err
@@ -89,7 +104,6 @@ func (g *gate) settings(ctx context.Context) (*remoteSettings, error) {
 		}
 	}
 	s.passed = g.passedOf(ours)
-	g.known.s = s
 	return s, nil
 }
 
@@ -131,10 +145,11 @@ func passed(key string) bool {
 
 // RemoteURL implements relay.Gate. User information is left out.
 func (g *gate) RemoteURL(ctx context.Context) (string, error) {
-	s, err := g.settings(ctx)
+	s, err := g.imported.or(func() (*remoteSettings, error) { return g.settings(ctx) })
 	if err != nil {
 		return "", err
 	}
+	g.decided.put(s)
 	address, err := g.remoteAddress(s, true)
 	return stripUser(address), err
 }

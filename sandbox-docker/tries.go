@@ -17,6 +17,7 @@ func (p *Provider) Tries() []provider.Try {
 		{Name: "bounds", Run: p.tryBounds},
 		{Name: "box image", Run: p.tryImage, Soft: true},
 		{Name: "box networks", Run: p.tryNetwork},
+		{Name: "sealed box", Run: p.tryBox},
 	}
 }
 

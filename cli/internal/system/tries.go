@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/relay/client"
+	"github.com/madarco/agentbox/relay/gitgate"
 	"github.com/madarco/agentbox/sandbox-core/state"
 )
 
@@ -19,9 +21,11 @@ func (sys *System) Tries() []provider.Try {
 	tries := []provider.Try{
 		{Name: "state folder", Run: sys.tryHome},
 		{Name: "state file", Run: sys.tryState},
+		{Name: "free space", Run: sys.tryDisk, Soft: true},
 		{Name: "configuration", Run: sys.tryConfig},
 		{Name: "git", Run: sys.tryGit},
 		{Name: "relay", Run: sys.tryRelay, Soft: true},
+		{Name: "this project", Run: sys.tryProject, Soft: true},
 	}
 	docker, err := sys.docker()
 	if err != nil {
@@ -79,12 +83,96 @@ func (sys *System) tryConfig(context.Context) (string, error) {
 	return fmt.Sprintf("a program may answer %v", c.Unattended), nil
 }
 
+// tryGit does with git what a create does.
 func (sys *System) tryGit(ctx context.Context) (string, error) {
 	git, err := sys.git()
 	if err != nil {
 		return "", err
 	}
+	if err := git.Try(ctx); err != nil {
+		return "", err
+	}
 	return git.Version(ctx)
+}
+
+// tryProject looks at the folder that the user stands in as a create would,
+// and writes nothing.
+func (sys *System) tryProject(ctx context.Context) (string, error) {
+	root, err := sys.Project("")
+	if err != nil {
+		return "", err
+	}
+	project, err := sys.Open(ctx, "", nil)
+	if err != nil {
+		return "", err
+	}
+	if len(project.Repos("agentbox/doctor")) == 0 {
+		return root + ": a plain folder; a box of it has no branch", nil
+	}
+	git, err := sys.git()
+	if err != nil {
+		return "", err
+	}
+	repo, err := git.Open(ctx, root)
+	if err != nil {
+		return "", err
+	}
+	carry, err := git.Capture(ctx, repo, gitgate.CaptureOptions{})
+	if err != nil {
+		return "", err
+	}
+	return describe(repo, carry), nil
+}
+
+// describe says in a line what a box would get.
+func describe(r *gitgate.Repository, c *gitgate.Carry) string {
+	parts := []string{"detached HEAD at " + r.Head.Short()}
+	if r.Branch != "" {
+		parts[0] = "branch " + r.Branch + " at " + r.Head.Short()
+	}
+	if r.Remote == "" {
+		parts = append(parts, "no remote, so nothing can be pushed")
+	} else {
+		parts = append(parts, "pushes go to "+string(r.Remote))
+	}
+	odd := []struct {
+		is   bool
+		what string
+	}{
+		{r.Linked, "a linked work tree"},
+		{len(r.Shallow) > 0, "a shallow clone"},
+		{r.Partial, "a partial clone"},
+		{len(c.LeftOut) > 0, fmt.Sprintf("%d untracked that stay here; create names them", len(c.LeftOut))},
+	}
+	if n := c.Staged + c.Unstaged + c.Deleted + c.Untracked + c.Conflicts; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d uncommitted changes go along", n))
+	}
+	for _, o := range odd {
+		if o.is {
+			parts = append(parts, o.what)
+		}
+	}
+	return strings.Join(append(parts, c.Notes...), ", ")
+}
+
+// minFree is less than what one image and a few boxes take.
+const minFree = 5 << 30
+
+// tryDisk looks for room where the stores of repositories and the records lie.
+func (sys *System) tryDisk(context.Context) (string, error) {
+	home, err := sys.Home()
+	if err != nil {
+		return "", err
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(string(home), &fs); err != nil {
+		return "", fmt.Errorf("ask for the free space of %s: %w", home, err)
+	}
+	free := int64(fs.Bavail) * int64(fs.Bsize) //nolint:gosec,unconvert // the types differ between systems
+	if free < minFree {
+		return "", fmt.Errorf("%d MB are free at %s: a box image alone takes more; make room, or set AGENTBOX_HOME to another disk", free>>20, home)
+	}
+	return fmt.Sprintf("%d GB free at %s", free>>30, home), nil
 }
 
 // tryRelay asks the relay, if one runs, and starts none.

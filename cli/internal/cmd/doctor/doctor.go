@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,8 +32,9 @@ type Result struct {
 	// Status is "ok", "warning" or "failed".
 	Status string `json:"status"`
 	Found  string `json:"found,omitempty"`
-	// Problem says what is wrong and what to do.
+	// Problem says what is wrong, Next what to do about it.
 	Problem string `json:"problem,omitempty"`
+	Next    string `json:"next,omitempty"`
 }
 
 // The statuses of a Result.
@@ -76,6 +78,9 @@ func Run(ctx context.Context, o *Options) error {
 		results = append(results, r)
 		if !o.JSON.On {
 			fmt.Fprintf(o.Streams.Out, "%s %s: %s\n", mark(r.Status), r.Name, output.Line(r.Found+r.Problem))
+			if r.Next != "" {
+				fmt.Fprintf(o.Streams.Out, "    next: %s\n", output.Line(r.Next))
+			}
 		}
 	}
 	if o.JSON.On {
@@ -99,14 +104,20 @@ func try(ctx context.Context, t provider.Try) Result {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	found, err := t.Run(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		return Result{Name: t.Name, Status: ok, Found: found}
-	case t.Soft:
-		return Result{Name: t.Name, Status: warning, Problem: err.Error()}
-	default:
-		return Result{Name: t.Name, Status: failed, Problem: err.Error()}
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %s: %w", tryTimeout, err)
+	}
+	r := Result{Name: t.Name, Status: failed, Problem: err.Error(), Next: fail.Of(err).Next}
+	if t.Soft {
+		r.Status = warning
+	}
+	if r.Next == "agentbox doctor" {
+		r.Next = ""
+	}
+	return r
 }
 
 func mark(status string) string {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/cli/internal/streams"
 	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/sandbox-core/state"
 )
 
 func says(found string, err error) func(context.Context) (string, error) {
@@ -21,10 +23,14 @@ func TestDoctor(t *testing.T) {
 		{Name: "engine", Run: says("27.1", nil)},
 		{Name: "image", Soft: true, Run: says("", errors.New("missing; the next create makes it"))},
 		{Name: "relay", Run: says("", errors.New("said \x1b[2J"))},
+		{Name: "state", Run: says("", fmt.Errorf("read: %w", state.ErrNewer))},
+		{Name: "docker", Run: says("", fmt.Errorf("ask: %w; start it", provider.ErrUnavailable))},
 	}
 	s, _, out, _ := streams.Test()
 	err := Run(t.Context(), &Options{Streams: s, Tries: func() []provider.Try { return tries }})
-	want := "✓ engine: 27.1\n⚠ image: missing; the next create makes it\n✗ relay: \"said \\u001b[2J\"\n"
+	want := "✓ engine: 27.1\n⚠ image: missing; the next create makes it\n✗ relay: \"said \\u001b[2J\"\n" +
+		"✗ state: read: a newer version of agentbox wrote the state file\n    next: update agentbox, or set AGENTBOX_HOME to another folder\n" +
+		"✗ docker: ask: not reachable; start it\n"
 	if out.String() != want || fail.Of(err).Code != fail.Failed {
 		t.Errorf("got %q, %v", out, err)
 	}
@@ -41,7 +47,7 @@ func TestATryThatHangsFails(t *testing.T) {
 		s, _, out, _ := streams.Test()
 		hang := provider.Try{Name: "engine", Run: func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }}
 		err := Run(t.Context(), &Options{Streams: s, Tries: func() []provider.Try { return []provider.Try{hang} }})
-		if fail.Of(err).Code != fail.Failed || out.String() != "✗ engine: context deadline exceeded\n" {
+		if fail.Of(err).Code != fail.Failed || out.String() != "✗ engine: no answer within 20s: context deadline exceeded\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})

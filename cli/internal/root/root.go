@@ -4,7 +4,6 @@ package root
 
 import (
 	"context"
-	"io"
 	"slices"
 	"strings"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/cmd/prepare"
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	runcmd "github.com/madarco/agentbox/cli/internal/cmd/run"
+	"github.com/madarco/agentbox/cli/internal/cmd/seed"
 	"github.com/madarco/agentbox/cli/internal/cmd/shell"
 	"github.com/madarco/agentbox/cli/internal/cmd/status"
 	"github.com/madarco/agentbox/cli/internal/complete"
@@ -32,6 +32,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	coding "github.com/madarco/agentbox/core/agents"
 	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/relay/gitgate"
 )
 
 // Machine is what commands do beyond the factory's parts; *system.System is one.
@@ -43,6 +44,8 @@ type Machine interface {
 	Daemon() relay.Daemon
 	// Step shows a part of long work; see provider.CreateRequest.
 	Step(name string) (done func(error))
+	// PurgeSeed is the work of `seed purge`.
+	PurgeSeed(ctx context.Context) (gitgate.Purged, error)
 }
 
 // Run runs one command line, program name first, and returns the exit code.
@@ -131,13 +134,6 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		}
 		return k.Start(ctx, box)
 	}
-	landing := func(ctx context.Context, box core.Box, w io.Writer) (int, error) {
-		k, err := m.Keeper()
-		if err != nil {
-			return 0, err
-		}
-		return k.Land(ctx, box, w)
-	}
 	made := func() *create.Options { return create.NewOptions(f, m.Open, m.Creator) }
 	var all []*cli.Command
 	for _, agent := range coding.All {
@@ -158,7 +154,8 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Unpause, lifecycle.Run)),
 		in("Lifecycle", lifecycle.NewDestroy(f, keeper, lifecycle.RunDestroy)),
 		in("Git & sync", git.New(f, func() (git.Keeper, error) { return m.Keeper() }, git.RunPush, git.Run)),
-		in("Git & sync", land.New(f, landing, land.Run)),
+		in("Git & sync", land.New(f, func() (land.Keeper, error) { return m.Keeper() }, land.Run)),
+		in("Advanced", seed.New(f, m.PurgeSeed, seed.RunPurge)),
 		in("Advanced", prepare.New(f, func(name string) func(error) { return m.Step(name) }, prepare.Run)),
 		in("Advanced", doctor.New(f, m.Tries, doctor.Run)),
 		in("Advanced", relay.New(f, m.Daemon(), start)),

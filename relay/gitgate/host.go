@@ -25,6 +25,8 @@ type Options struct {
 	// Ask is what a pack may hold before what it brings becomes a question,
 	// packscan.Defaults if zero.
 	Ask packscan.Limits
+	// Pieces is when stores are repacked, DefaultPieces if zero.
+	Pieces Pieces
 }
 
 // Host runs git for one user's state folder. It is safe for concurrent use, by
@@ -38,6 +40,7 @@ type Host struct {
 
 	mu       sync.Mutex
 	gates    map[string]*access
+	pieces   Pieces
 	chores   chores
 	fetches  flights
 	findings memory[[]policy.Finding]
@@ -65,9 +68,12 @@ func New(home core.Home, opts Options) (*Host, error) {
 	if opts.Tree == (treecheck.Limits{}) {
 		opts.Tree = treecheck.Defaults
 	}
+	if opts.Pieces == (Pieces{}) {
+		opts.Pieces = DefaultPieces
+	}
 	return &Host{
 		home: home, run: runner{opts.Git}, pack: opts.Pack, ask: opts.Ask, tree: opts.Tree,
-		gates: map[string]*access{}, chores: newChores(),
+		gates: map[string]*access{}, pieces: opts.Pieces, chores: newChores(),
 	}, nil
 }
 

@@ -208,7 +208,7 @@ func (g *gate) move(ctx context.Context, user *Repository, l *wire.Landing) erro
 	case err != nil:
 		return err
 	case reason == "":
-		return nil
+		return g.secure(ctx, user, u)
 	case strings.Contains(reason, "branch is currently checked out"):
 		l.Status, l.Detail = wire.LandedCheckedOut, "the user has the branch checked out"
 		return nil

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// When a store is repacked: git looks into every pack for an object that it does
-// not find, and lists every folder of loose ones.
-const (
-	seedPacks = 20
-	gatePacks = 50
-	gateLoose = 2000
-)
+// Pieces says from how many packs and loose objects on a store is repacked: git
+// looks into every pack for an object that it does not find, and lists every
+// folder of loose ones.
+type Pieces struct{ SeedPacks, GatePacks, GateLoose int }
+
+// DefaultPieces suit the product.
+var DefaultPieces = Pieces{SeedPacks: 20, GatePacks: 50, GateLoose: 2000}
 
 // settleTime is how long after a change stores are looked at: what makes one
 // landing rarely comes alone, and the next must not wait.
@@ -133,7 +133,7 @@ func (g *gate) tidy(ctx context.Context) error {
 		return err
 	}
 	g.access.size.Store(have.bytes)
-	if have.packs <= gatePacks && have.loose <= gateLoose {
+	if have.packs <= g.h.pieces.GatePacks && have.loose <= g.h.pieces.GateLoose {
 		return nil
 	}
 	g.access.Lock()
@@ -159,7 +159,7 @@ func (g *gate) tidy(ctx context.Context) error {
 func (h *Host) tidySeed(ctx context.Context, key string) error {
 	dir := h.home.Seed(key)
 	packs, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "*.pack"))
-	if err != nil || len(packs) <= seedPacks {
+	if err != nil || len(packs) <= h.pieces.SeedPacks {
 		return err
 	}
 	unlock, err := h.lock(ctx, key, true)

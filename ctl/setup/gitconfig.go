@@ -27,6 +27,9 @@ func gitConfig(repos []stream.Repo) (string, error) {
 			for _, spelling := range repo.Rewrites {
 				c.set("insteadOf", spelling)
 			}
+			for _, spelling := range repo.Rewrites {
+				c.spare(spelling)
+			}
 		}
 		c.section("credential", repo.Endpoint)
 		c.set("helper", "") // drops every helper: the forwarder adds the token
@@ -36,6 +39,19 @@ func gitConfig(repos []stream.Repo) (string, error) {
 		c.set("postBuffer", "4194304") // a small pack goes in one piece
 	}
 	return c.text.String(), c.err
+}
+
+// spare keeps longer names from the rewrite of a spelling: git compares
+// prefixes, and takes the longest, so that shop-docs is not sent where shop is.
+func (c *configText) spare(spelling string) {
+	if strings.HasSuffix(spelling, ".git") {
+		return // nobody's name goes on behind it
+	}
+	for _, next := range "-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {
+		longer := spelling + string(next)
+		c.section("url", longer)
+		c.set("insteadOf", longer)
+	}
 }
 
 // configText writes git's configuration syntax (git-config(1), SYNTAX).

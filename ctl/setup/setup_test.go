@@ -238,6 +238,40 @@ func TestTheRealAddressStaysAndTheEndpointIsUsed(t *testing.T) {
 	}
 }
 
+// TestALongerNameIsAnotherRepository: git compares prefixes.
+func TestALongerNameIsAnotherRepository(t *testing.T) {
+	docs := repo("/workspace/docs")
+	docs.Endpoint, docs.Rewrites = "http://127.0.0.1:8788/git/fedcba9876543210", []string{"https://github.com/acme/shop-docs"}
+	shop := repo("/workspace")
+	shop.Rewrites = append([]string{"https://github.com/acme/shop.git"}, shop.Rewrites...)
+	text, err := gitConfig([]stream.Repo{shop, docs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := filepath.Join(t.TempDir(), "system")
+	if err := os.WriteFile(system, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GIT_CONFIG_SYSTEM", system)
+	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+	for address, want := range map[string]string{
+		"https://github.com/acme/shop":          shop.Endpoint,
+		"https://github.com/acme/shop/":         shop.Endpoint + "/",
+		"https://github.com/acme/shop.git":      shop.Endpoint,
+		"git@github.com:acme/shop.git":          shop.Endpoint,
+		"https://github.com/acme/shop-docs":     docs.Endpoint,
+		"https://github.com/acme/shop-docs2":    "https://github.com/acme/shop-docs2",
+		"https://github.com/acme/shop-api":      "https://github.com/acme/shop-api",
+		"https://github.com/acme/shopping.git":  "https://github.com/acme/shopping.git",
+		"https://github.com/acme/shop.wiki.git": "https://github.com/acme/shop.wiki.git",
+	} {
+		out, err := exec.Command("git", "ls-remote", "--get-url", address).Output()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%s goes to %s, %v; want %s", address, got, err, want)
+		}
+	}
+}
+
 func TestGitConfigRefusesWhatBreaksOutOfItsLine(t *testing.T) {
 	for name, change := range map[string]func(*stream.Repo){
 		"rewrite":        func(r *stream.Repo) { r.Rewrites = []string{"x\"\n[core]\n\tpager = touch /tmp/x"} },

@@ -124,9 +124,8 @@ var userInURL = regexp.MustCompile(`://\S*@`)
 func withoutUsers(text string) string { return userInURL.ReplaceAllString(text, "://") }
 
 // spellings are the forms of an address that people and tools write into a
-// box's repository for the same place. git compares prefixes, so a form
-// without ".git" is only listed where the address itself is one: it would
-// catch longer names too.
+// box's repository for the same place. git compares prefixes; the box's side
+// sees to it that a form without ".git" catches no longer names.
 func spellings(address string) []string {
 	out := []string{address}
 	host, path, ok := hostPath(address)
@@ -136,12 +135,14 @@ func spellings(address string) []string {
 		if name, _, found := strings.Cut(host, ":"); found {
 			bare = name // the port is one protocol's
 		}
-		out = append(out,
-			"https://"+host+"/"+path+".git",
-			"https://"+bare+"/"+path+".git",
-			"ssh://git@"+bare+"/"+path+".git",
-			"git@"+bare+":"+path+".git",
-		)
+		for _, end := range []string{"", ".git"} {
+			out = append(out,
+				"https://"+host+"/"+path+end,
+				"https://"+bare+"/"+path+end,
+				"ssh://git@"+bare+"/"+path+end,
+				"git@"+bare+":"+path+end,
+			)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

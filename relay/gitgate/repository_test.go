@@ -218,14 +218,21 @@ func TestForeignOwner(t *testing.T) {
 func TestRewritesCatchTheSameRemoteOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	both := func(spellings ...string) (out []string) {
+		for _, spelling := range spellings {
+			out = append(out, spelling, spelling+".git")
+		}
+		return out
+	}
+	hosted := both("git@example.com:acme/shop", "https://example.com/acme/shop", "ssh://git@example.com/acme/shop")
 	for url, want := range map[string][]string{
-		"https://example.com/acme/shop.git":   {"git@example.com:acme/shop.git", "https://example.com/acme/shop.git", "ssh://git@example.com/acme/shop.git"},
-		"https://example.com/acme/shop":       {"git@example.com:acme/shop.git", "https://example.com/acme/shop", "https://example.com/acme/shop.git", "ssh://git@example.com/acme/shop.git"},
-		"git@example.com:acme/shop.git":       {"git@example.com:acme/shop.git", "https://example.com/acme/shop.git", "ssh://git@example.com/acme/shop.git"},
-		"ssh://me@example.com:2222/shop":      {"git@example.com:shop.git", "https://example.com/shop.git", "https://example.com:2222/shop.git", "ssh://git@example.com/shop.git", "ssh://me@example.com:2222/shop"},
+		"https://example.com/acme/shop.git":   hosted,
+		"https://example.com/acme/shop":       hosted,
+		"git@example.com:acme/shop.git":       hosted,
+		"ssh://me@example.com:2222/shop":      append(both("git@example.com:shop", "https://example.com/shop", "https://example.com:2222/shop", "ssh://git@example.com/shop"), "ssh://me@example.com:2222/shop"),
 		"/srv/git/shop.git":                   {"/srv/git/shop.git"},
 		"file:///srv/git/shop.git":            {"file:///srv/git/shop.git"},
-		"https://ada:secret@example.com/shop": {"git@example.com:shop.git", "https://example.com/shop", "https://example.com/shop.git", "ssh://git@example.com/shop.git"},
+		"https://ada:secret@example.com/shop": both("git@example.com:shop", "https://example.com/shop", "ssh://git@example.com/shop"),
 	} {
 		w.user.git("remote", "set-url", "origin", url)
 		opened, err := w.host.Open(t.Context(), w.user.dir)

@@ -219,19 +219,47 @@ func (b *builder) flag(ctx context.Context, flag string, paths [][]byte) error {
 }
 
 func nulTerminated(paths [][]byte) io.Reader {
+	if len(paths) == 0 {
+		return strings.NewReader("")
+	}
 	return bytes.NewReader(append(bytes.Join(paths, []byte{0}), 0))
 }
 
 // checkout writes the index's files, several at a time: most blobs are deltas,
 // and unpacking those is what takes the time.
 func (b *builder) checkout(ctx context.Context) error {
-	_, err := b.run(
-		ctx, nil,
-		"-c", fmt.Sprintf("checkout.workers=%d", max(2, runtime.NumCPU())), "-c", "checkout.thresholdForParallelism=100", "-c", "core.fsync=none",
-		"-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false", // no content is here yet
-		"checkout-index", "-a", "-f", "-q", "-u",
+	which, list, err := b.present(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = b.run(
+		ctx, list,
+		append([]string{
+			"-c", fmt.Sprintf("checkout.workers=%d", max(2, runtime.NumCPU())), "-c", "checkout.thresholdForParallelism=100", "-c", "core.fsync=none",
+			"-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false", // no content is here yet
+			"checkout-index", "-f", "-q", "-u",
+		}, which...)...,
 	)
 	return err
+}
+
+// present says to checkout-index which files are to be there. Told to take all,
+// a git before 2.34 takes those under skip-worktree too.
+func (b *builder) present(ctx context.Context) (which []string, list io.Reader, err error) {
+	if len(b.repo.SkipWorktree) == 0 {
+		return []string{"-a"}, nil, nil
+	}
+	out, err := b.run(ctx, nil, "ls-files", "-t", "-z")
+	if err != nil {
+		return nil, nil, err
+	}
+	var names [][]byte
+	for line := range strings.SplitSeq(out, "\x00") {
+		if name, ok := strings.CutPrefix(line, "H "); ok { // neither skipped nor in conflict
+			names = append(names, []byte(name))
+		}
+	}
+	return []string{"-z", "--stdin"}, nulTerminated(names), nil
 }
 
 // settle restores what can only be set once the files are there, and lets git

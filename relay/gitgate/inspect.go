@@ -136,6 +136,9 @@ func (g *gate) survey(ctx context.Context, in view, tip core.ObjectID) (survey, 
 	if err != nil {
 		return survey{}, unreadable(err)
 	}
+	if err := g.merges(ctx, in, added, check); err != nil {
+		return survey{}, err
+	}
 	if err := g.contents(ctx, in, check); err != nil {
 		return survey{}, err
 	}

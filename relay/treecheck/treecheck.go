@@ -63,8 +63,9 @@ const (
 	modeGone = 0
 )
 
-// Check gathers what a change holds. Use: Changes, then Content for what Wants
-// lists, then Tree if NeedsTree, then Findings.
+// Check gathers what a change holds. Use: Changes, then Side for each side of the
+// merges in it, then Content for what Wants lists, then Tree if NeedsTree, then
+// Findings.
 type Check struct {
 	limits Limits
 	// changed is every path that some commit of the change wrote or removed.
@@ -75,9 +76,13 @@ type Check struct {
 	grew    bool
 	hits    map[policy.Finding]bool
 
-	// Of the tree: links by folded name, and members of the folders in doubt.
+	// Of the tree, and of what was there before: links by folded name, and members
+	// of the folders in doubt.
 	links   map[string]string
 	folders map[string]members
+
+	// sides are the folders that got members, seen from each side of merges.
+	sides []map[string]bool
 }
 
 // want is a path whose content a rule must judge.
@@ -105,6 +110,62 @@ func (c *Check) Paths() int { return len(c.changed) }
 // Changes reads what `git diff-tree -r -z --raw --no-abbrev --no-renames
 // --no-commit-id` prints, with or without -c. It may be called once per stream.
 func (c *Check) Changes(r io.Reader) error {
+	return c.each(r, func(path string, raw rawLine) error {
+		c.changed[path] = true
+		if got := int64(len(c.changed)); got > c.limits.Paths {
+			return &BoundError{"changed paths", c.limits.Paths, got}
+		}
+		if raw.wasLink {
+			c.links[fold(path)] = path // an earlier commit of the change may stand beside it
+		}
+		if raw.mode != modeGone {
+			c.write(path, raw.mode, raw.oid, raw.status)
+		}
+		return nil
+	})
+}
+
+// Side reads what merges hold that one of their parents, the same by place for
+// all, lacks: text as for Changes, of the merges against that parent. A merge may
+// bring together what no parent has, without changing a file.
+func (c *Check) Side(r io.Reader) error {
+	gained, n := map[string]bool{}, int64(0)
+	err := c.each(r, func(path string, raw rawLine) error {
+		if n++; n > c.limits.TreePaths {
+			return &BoundError{"paths in merges", c.limits.TreePaths, n}
+		}
+		if raw.mode == modeGone {
+			return nil
+		}
+		if raw.mode == modeLink {
+			c.written[path] = true
+		}
+		for folder := range suspects(path) {
+			gained[folder] = true
+		}
+		return nil
+	})
+	c.sides = append(c.sides, gained)
+	return err
+}
+
+// join takes the folders that got members seen from both of the first two sides,
+// which every merge has, for folders in doubt: what one parent has whole was
+// there before.
+func (c *Check) join() {
+	if len(c.sides) < 2 {
+		return
+	}
+	for folder := range c.sides[0] {
+		if c.sides[1][folder] {
+			c.folders[folder] |= 0
+		}
+	}
+	c.sides = nil
+}
+
+// each hands on the paths of a listing.
+func (c *Check) each(r io.Reader, take func(path string, raw rawLine) error) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		head, err := token(in, 64<<10)
@@ -113,7 +174,7 @@ func (c *Check) Changes(r io.Reader) error {
 		} else if err != nil {
 			return err
 		}
-		mode, oid, status, err := parseRaw(string(head))
+		raw, err := parseRaw(string(head))
 		if err != nil {
 			return err
 		}
@@ -121,12 +182,8 @@ func (c *Check) Changes(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		c.changed[path] = true
-		if got := int64(len(c.changed)); got > c.limits.Paths {
-			return &BoundError{"changed paths", c.limits.Paths, got}
-		}
-		if mode != modeGone {
-			c.write(path, mode, oid, status)
+		if err := take(path, raw); err != nil {
+			return err
 		}
 	}
 }
@@ -144,7 +201,7 @@ func (c *Check) write(path string, mode uint32, oid core.ObjectID, status string
 		}
 	}
 	for folder := range suspects(path) {
-		c.folders[folder] = 0
+		c.folders[folder] |= 0
 	}
 }
 
@@ -163,7 +220,10 @@ func (c *Check) Content(oid core.ObjectID, data []byte) {
 
 // NeedsTree tells whether the whole tree matters: only a name that is new can
 // form something with names that were there.
-func (c *Check) NeedsTree() bool { return c.grew || len(c.folders) > 0 }
+func (c *Check) NeedsTree() bool {
+	c.join()
+	return c.grew || len(c.folders) > 0 || slices.Contains(slices.Collect(maps.Values(c.written)), true)
+}
 
 // Tree reads what `git ls-tree -r -z --full-tree` prints of the change's tip.
 func (c *Check) Tree(r io.Reader) error {
@@ -237,8 +297,8 @@ func (c *Check) Findings() []policy.Finding {
 			c.hit(w.rule, w.path)
 		}
 	}
-	for path, link := range c.written {
-		c.seen(path, link)
+	for path := range c.changed { // what is gone at the tip was there at some commit
+		c.seen(path, c.written[path])
 	}
 	for path := range c.written {
 		c.collide(path, c.links)
@@ -294,23 +354,31 @@ func token(in *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
+// rawLine is what a raw diff line says of a path.
+type rawLine struct {
+	mode    uint32
+	oid     core.ObjectID
+	status  string
+	wasLink bool // in a parent
+}
+
 // parseRaw reads one raw diff line (git-diff-tree(1), "Raw output format" and
 // "Diff format for merges"): a colon, a mode and an id per parent, then those
 // of the result, then the status.
-func parseRaw(line string) (mode uint32, oid core.ObjectID, status string, err error) {
+func parseRaw(line string) (rawLine, error) {
 	rest := strings.TrimLeft(line, ":")
 	parents := len(line) - len(rest)
 	fields := strings.Split(rest, " ")
 	if parents == 0 || len(fields) != 2*(parents+1)+1 {
-		return 0, "", "", fmt.Errorf("%w: a raw line", ErrMalformed)
+		return rawLine{}, fmt.Errorf("%w: a raw line", ErrMalformed)
 	}
 	m, err := strconv.ParseUint(fields[parents], 8, 32)
 	if err != nil {
-		return 0, "", "", fmt.Errorf("%w: a mode", ErrMalformed)
+		return rawLine{}, fmt.Errorf("%w: a mode", ErrMalformed)
 	}
-	oid, err = core.ParseObjectID(fields[2*parents+1])
+	oid, err := core.ParseObjectID(fields[2*parents+1])
 	if err != nil {
-		return 0, "", "", fmt.Errorf("%w: an object id", ErrMalformed)
+		return rawLine{}, fmt.Errorf("%w: an object id", ErrMalformed)
 	}
-	return uint32(m), oid, fields[2*parents+2], nil
+	return rawLine{uint32(m), oid, fields[2*parents+2], slices.Contains(fields[:parents], "120000")}, nil
 }

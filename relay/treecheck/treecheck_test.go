@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -226,5 +227,68 @@ func BenchmarkTree(b *testing.B) {
 		if err := c.Tree(strings.NewReader(text)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestWhatMergesBringTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sides [][]entry
+		tree  []entry
+		want  []policy.Finding
+	}{
+		"a repository from two sides": {
+			[][]entry{{{file, "x/refs/a", ""}}, {{file, "x/HEAD", ""}}}, []entry{{file, "x/HEAD", ""}, {file, "x/refs/a", ""}}, hits(folder, "x"),
+		},
+		"one that a side has whole": {
+			[][]entry{{{file, "x/HEAD", ""}, {file, "x/refs/a", ""}}, {{file, "y", ""}}}, []entry{{file, "x/HEAD", ""}, {file, "x/refs/a", ""}}, nil,
+		},
+		"a link of one side over a folder of the other": {
+			[][]entry{{{file, "lib/a", ""}}, {{link, "Lib", "src"}}}, []entry{{link, "Lib", "src"}, {file, "lib/a", ""}}, hits(collision, "lib/a"),
+		},
+		"the same from three sides": {
+			[][]entry{{{file, "lib/a", ""}}, {{file, "lib/a", ""}}, {{link, "Lib", "src"}}}, []entry{{link, "Lib", "src"}, {file, "lib/a", ""}}, hits(collision, "lib/a"),
+		},
+		"nothing of the kind": {[][]entry{{{file, "a", ""}}, {{file, "b", ""}}}, []entry{{file, "a", ""}, {file, "b", ""}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			merged := treecheck.New(treecheck.Defaults)
+			for _, side := range c.sides {
+				if err := merged.Side(strings.NewReader(raw(side))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if merged.NeedsTree() {
+				if err := merged.Tree(strings.NewReader(tree(c.tree))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(c.want, merged.Findings(), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestWhatWasThereBetween: a commit in the middle is a trap too, though what
+// made it one was there before and is gone at the tip.
+func TestWhatWasThereBetween(t *testing.T) {
+	t.Parallel()
+	c := treecheck.New(treecheck.Defaults)
+	if err := c.Changes(strings.NewReader(raw([]entry{{file, "x/refs/a", ""}, {gone, "x/HEAD", ""}, {gone, "x/refs/a", ""}}))); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(hits(folder, "x"), c.Findings()); diff != "" {
+		t.Error(diff)
+	}
+	c = treecheck.New(treecheck.Defaults)
+	zero := core.ZeroID(40)
+	line := fmt.Sprintf(":120000 000000 %s %s D\x00lib\x00:000000 100644 %s %s A\x00LIB/x\x00", zero, zero, zero, strings.Repeat("a", 40))
+	if err := c.Changes(strings.NewReader(line)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(hits(collision, "LIB/x"), c.Findings()); diff != "" {
+		t.Error(diff)
 	}
 }

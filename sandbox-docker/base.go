@@ -43,6 +43,11 @@ func (p *Provider) ensureBase(ctx context.Context, recipe images.Recipe) (baseIm
 	}
 	b := hostBootstrap(os.ReadFile, packages)
 	made := baseImage{ref: b.ref(), complete: true}
+	unlock, err := p.lock(ctx, made.ref)
+	if err != nil {
+		return baseImage{}, err
+	}
+	defer unlock()
 	if _, err := p.engine.Image(ctx, made.ref); !errors.Is(err, engine.ErrNotFound) {
 		return made, err
 	}

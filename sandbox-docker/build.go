@@ -50,6 +50,11 @@ func (p *Provider) content(ctx context.Context, recipe images.Recipe, contents [
 	// Content is named by repository and flavour: of two versions that take
 	// turns the newer one has the name, and old content goes like old images.
 	made := baseImage{ref: p.opts.Repository + ":" + string(top.Flavour) + "-content"}
+	unlock, err := p.lock(ctx, made.ref)
+	if err != nil {
+		return made, err
+	}
+	defer unlock()
 	got, err := p.engine.Image(ctx, made.ref)
 	if err == nil && carries(got, top.Labels) || err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return made, err

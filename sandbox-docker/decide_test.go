@@ -318,7 +318,7 @@ func TestOneLockForAllWhoUseAnEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.opts.ImageLock
+		return p.lockFile("image").Path()
 	}
 	one := lockOf("unix:///one", "/home/one")
 	if !strings.HasPrefix(one, cache+"/agentbox/image-") || one != lockOf("unix:///one", "/home/two") {

@@ -17,3 +17,14 @@ func (p *Provider) EnsureImage(ctx context.Context) (Image, error) {
 	}
 	return p.image(ctx, info.Arch, "", making{})
 }
+
+// RemoveOld does what the making of an image ends with, and waits until no
+// other test makes one.
+func (p *Provider) RemoveOld(ctx context.Context) error {
+	alone := p.lockFile(makers)
+	if _, err := alone.TryLockContext(ctx, lockRetry); err != nil {
+		return err
+	}
+	defer alone.Unlock()
+	return p.removeOld(ctx)
+}

@@ -3,6 +3,7 @@ package sandboxdocker
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -91,7 +92,7 @@ func (p *Provider) ensureImage(ctx context.Context, arch string, flavour images.
 	if image, ok, err := p.present(ctx, w); ok || err != nil {
 		return image, err
 	}
-	unlock, err := p.lock(ctx)
+	unlock, err := p.lock(ctx, w.ref)
 	if err != nil {
 		return Image{}, err
 	}
@@ -113,8 +114,18 @@ func (p *Provider) ensureImage(ctx context.Context, arch string, flavour images.
 }
 
 // dropOld removes the images of ours that have lost their name to a newer one
-// and that no container uses.
+// and that no container uses. While somebody makes an image it does nothing:
+// what a build has made so far looks the same.
 func (p *Provider) dropOld(ctx context.Context) error {
+	alone := p.lockFile(makers)
+	if got, err := alone.TryLock(); !got || err != nil {
+		return err
+	}
+	defer alone.Unlock() //nolint:errcheck // closing the file frees it in any case
+	return p.removeOld(ctx)
+}
+
+func (p *Provider) removeOld(ctx context.Context) error {
 	old, err := p.engine.UntaggedImages(ctx, images.LabelContent)
 	for _, id := range old {
 		gone := p.engine.RemoveImage(ctx, id)
@@ -197,6 +208,11 @@ func carries(image engine.Image, labels map[string]string) bool {
 
 // make pulls or builds the wanted image.
 func (p *Provider) make(ctx context.Context, w wanted, step func(string) func(error)) error {
+	making := p.lockFile(makers)
+	if _, err := making.TryRLockContext(ctx, lockRetry); err != nil {
+		return fmt.Errorf("wait for old images to be removed: %w", err)
+	}
+	defer making.Unlock() //nolint:errcheck // closing the file frees it in any case
 	if w.remote != "" {
 		if made, err := p.pullReady(ctx, w); made || err != nil {
 			return err
@@ -262,20 +278,31 @@ func (p *Provider) pullReady(ctx context.Context, w wanted) (bool, error) {
 // lockRetry spaces the attempts to get a lock that another process holds.
 const lockRetry = 100 * time.Millisecond
 
-// lock takes the lock file, waiting as long as ctx allows.
-func (p *Provider) lock(ctx context.Context) (unlock func(), err error) {
-	path := p.opts.ImageLock
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+// makers is the lock that all who make images share, and that who removes
+// images has alone.
+const makers = "makers"
+
+// lockFile is the lock of a name, for all who use this engine as this user.
+func (p *Provider) lockFile(name string) *flock.Flock {
+	id := sha256.Sum256([]byte(p.engine.Host() + "\x00" + name))
+	return flock.New(filepath.Join(p.opts.LockDir, fmt.Sprintf("image-%x.lock", id[:8])), flock.SetPermissions(0o600))
+}
+
+// lock makes the caller the only one to make the image of a name, waiting as
+// long as ctx allows. Who holds the lock of an image may take that of what it
+// stands on, never the other way round.
+func (p *Provider) lock(ctx context.Context, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(p.opts.LockDir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock the making of images: %w", err)
 	}
-	held := flock.New(path, flock.SetPermissions(0o600))
+	held := p.lockFile(name)
 	got, err := held.TryLock()
 	if err == nil && !got {
-		p.opts.Progress("another agentbox makes an image; waiting for it")
+		p.opts.Progress("another agentbox makes " + name + "; waiting for it")
 		_, err = held.TryLockContext(ctx, lockRetry)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("wait for another agentbox that makes a box image (lock %s): %w", path, err)
+		return nil, fmt.Errorf("wait for another agentbox that makes %s (lock %s): %w", name, held.Path(), err)
 	}
 	return func() { held.Unlock() }, nil //nolint:errcheck // closing the file frees it in any case
 }

@@ -135,18 +135,27 @@ func TestAnotherCtlMakesAnotherImage(t *testing.T) {
 	if n := log.count(wholeBuild); n != 1 {
 		t.Errorf("what is below agentbox-ctl was built %d times", n)
 	}
+	p, err := sandboxdocker.New(o)
+	if err == nil {
+		err = p.RemoveOld(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := o.Engine.Image(t.Context(), old.ID); err != nil {
 		t.Errorf("the image of a container is gone: %v", err)
 	}
 	if err := o.Engine.RemoveContainer(t.Context(), inUse); err != nil {
 		t.Fatal(err)
 	}
-	o.Ctl = func(string) ([]byte, error) { return []byte(t.Name() + " three"), nil }
-	ensure(t, o)
-	for _, id := range []string{old.ID, next.ID} {
-		if _, err := o.Engine.Image(t.Context(), id); !errors.Is(err, engine.ErrNotFound) {
-			t.Errorf("an old image that nothing uses is still there: %v", err)
-		}
+	if err := p.RemoveOld(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Engine.Image(t.Context(), old.ID); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("an old image that nothing uses is still there: %v", err)
+	}
+	if got, err := o.Engine.Image(t.Context(), o.Repository+":lean"); err != nil || got.ID != next.ID {
+		t.Errorf("the newest image: %s, %v", got.ID, err)
 	}
 }
 

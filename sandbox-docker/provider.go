@@ -2,7 +2,6 @@ package sandboxdocker
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -46,10 +45,10 @@ type Options struct {
 	// Image of boxes that ask for none, a flavour or a reference; default is
 	// the flavour images.Full.
 	Image string
-	// ImageLock is a file that one process at a time locks while it makes the
-	// image; its folder is created. Default is one file for each engine in the
-	// user's cache folder, whatever state folder the process works with.
-	ImageLock string
+	// LockDir is a folder for the locks by which one process at a time makes an
+	// image; it is created. Default is in the user's cache folder, whatever
+	// state folder the process works with.
+	LockDir string
 	// NetworkPool is cut into one /28 per box; default: the first of a few /18
 	// that no route of the host overlaps.
 	NetworkPool netip.Prefix
@@ -59,18 +58,20 @@ type Options struct {
 	Registry string
 	// Repository names the local images; default Repository.
 	Repository string
+	// StateDir is the folder that boxes' relay sockets lie below; trying a box
+	// finds out whether the engine sees it. Default is that for temporary files.
+	StateDir string
 	// Version of agentbox, as in "v1.2.3".
 	Version string
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.ImageLock == "" {
+	if o.LockDir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
 			return o, fmt.Errorf("find your cache folder: %w", err)
 		}
-		engineID := sha256.Sum256([]byte(o.Engine.Host()))
-		o.ImageLock = filepath.Join(cache, "agentbox", fmt.Sprintf("image-%x.lock", engineID[:8]))
+		o.LockDir = filepath.Join(cache, "agentbox")
 	}
 	if o.Ctl == nil {
 		o.Ctl = images.Ctl

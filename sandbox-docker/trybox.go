@@ -37,7 +37,7 @@ func (p *Provider) tryBox(ctx context.Context) (found string, err error) {
 	if err != nil {
 		return "", err
 	}
-	relayDir, err := os.MkdirTemp(filepath.Dir(p.opts.ImageLock), "doctor.")
+	relayDir, err := os.MkdirTemp(p.opts.StateDir, "doctor.")
 	if err == nil {
 		err = errors.Join(os.Chmod(relayDir, 0o755), os.WriteFile(filepath.Join(relayDir, "doctor"), nil, 0o644)) //nolint:gosec // what a box sees of the relay
 	}

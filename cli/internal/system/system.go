@@ -83,6 +83,7 @@ func (sys *System) newDocker() (provider.Provider, error) {
 		Image:    user.Image,
 		Version:  sys.Version,
 		Registry: sandboxdocker.DefaultRegistry,
+		StateDir: string(home),
 		Progress: sys.steps.Line,
 	})
 }
@@ -91,7 +92,7 @@ func (sys *System) newDocker() (provider.Provider, error) {
 func (sys *System) Step(name string) (done func(error)) { return sys.steps.Step(name) }
 
 // Open opens the user's project at a folder.
-func (sys *System) Open(ctx context.Context, folder string, include []string) (boxes.Project, error) {
+func (sys *System) Open(ctx context.Context, folder string, o workspace.Options) (boxes.Project, error) {
 	root, err := sys.Project(folder)
 	if err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func (sys *System) Open(ctx context.Context, folder string, include []string) (b
 	if err != nil {
 		return nil, err
 	}
-	return workspace.Open(ctx, git, home, root, workspace.Options{Include: include})
+	return workspace.Open(ctx, git, home, root, o)
 }
 
 // Creator makes boxes with p.

@@ -21,6 +21,7 @@ import (
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/gitgate"
+	"github.com/madarco/agentbox/relay/packscan"
 	"github.com/madarco/agentbox/relay/proc"
 	"github.com/madarco/agentbox/relay/server"
 	"github.com/madarco/agentbox/relay/store"
@@ -40,6 +41,9 @@ type Config struct {
 	ApprovalsOff bool
 	// Budget bounds what a box may cost, budget.Defaults where zero.
 	Budget budget.Limits
+	// MaxPack is how many bytes a box may send at once before the user is asked,
+	// packscan.Defaults' if zero.
+	MaxPack int64
 	// Port opens, besides the boxes' sockets, a TCP channel for boxes that can
 	// reach none: on Host, 127.0.0.1 if empty. 0 opens none.
 	Host string
@@ -119,7 +123,7 @@ func serveLock(home core.Home) *flock.Flock {
 func serve(ctx context.Context, cfg Config, st store.Store) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	gates, err := gitgate.New(cfg.Home, gitgate.Options{})
+	gates, err := gitgate.New(cfg.Home, gitgate.Options{Ask: packscan.Defaults.Raised(cfg.MaxPack)})
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ type remoteRefs struct {
 func (g *gate) listRemote(ctx context.Context, s *remoteSettings, dir, address string) (remoteRefs, error) {
 	out := remoteRefs{refs: map[string]core.ObjectID{}}
 	cmd := g.onRemote(s, dir, address, "ls-remote", "--symref", "--", remoteName, "HEAD", "refs/heads/*", "refs/tags/*")
+	cmd.deadline = capture // a list is short
 	text, err := g.h.run.run(ctx, cmd)
 	if err != nil {
 		return out, remoteError(err)
@@ -111,6 +112,9 @@ func remoteError(err error) error {
 	var failed *gitError
 	if errors.As(err, &failed) {
 		return fmt.Errorf("%w: %w", relay.ErrRemote, failed)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: it did not answer in time: %w", relay.ErrRemote, err)
 	}
 	return err
 }
@@ -149,11 +153,21 @@ func (g *gate) fetchSeed(ctx context.Context, s *remoteSettings, address string)
 	return remote, g.settleSeed(ctx, dir, remote)
 }
 
+// oldFaults are harmless mistakes of early tools, which long histories hold
+// (git-fsck(1), under FSCK MESSAGES). All else that git's checks find is refused.
+var oldFaults = []string{
+	"badDate", "badDateOverflow", "badEmail", "badName", "badTimezone", "missingEmail", "missingNameBeforeEmail",
+	"missingSpaceBeforeDate", "missingSpaceBeforeEmail", "multipleAuthors", "zeroPaddedDate", "zeroPaddedFilemode",
+}
+
 // fetchObjects brings the objects of the named refs, and moves no ref.
 func (g *gate) fetchObjects(ctx context.Context, s *remoteSettings, dir, address string, names []string) error {
 	cmd := g.onRemote(s, dir, address, "fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--stdin", remoteName)
 	// One pack, whose mode share can set; checked as what comes from outside.
-	cmd.config = append(cmd.config, "fetch.unpackLimit=1", "fetch.fsckObjects=false", "fetch.writeCommitGraph=false")
+	cmd.config = append(cmd.config, "fetch.unpackLimit=1", "fetch.writeCommitGraph=false", "fetch.fsckObjects=true")
+	for _, fault := range oldFaults {
+		cmd.config = append(cmd.config, "fetch.fsck."+fault+"=warn")
+	}
 	cmd.stdin = strings.NewReader(strings.Join(names, "\n") + "\n")
 	if _, err := g.h.run.run(ctx, cmd); err != nil {
 		return remoteError(err)

@@ -118,8 +118,11 @@ func (g *gate) list(ctx context.Context, cmd command) (all [][2]string, err erro
 func (g *gate) passedOf(all [][2]string) (settings [][2]string) {
 	if os.Getenv("GIT_SSH") == "" {
 		// There is nobody at a terminal; a setting of the user's replaces it.
-		settings = append(settings, [2]string{"core.sshCommand", "ssh -o BatchMode=yes"})
+		settings = append(settings, [2]string{"core.sshCommand", "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=30 -o ServerAliveCountMax=4"})
 	}
+	// A remote that says nothing at all for minutes is taken for dead; git sends
+	// something every few seconds while it works.
+	settings = append(settings, [2]string{"http.lowSpeedLimit", "1"}, [2]string{"http.lowSpeedTime", "300"})
 	for _, kv := range all {
 		if proxy, ok := between(kv[0], "remote."+string(g.repo.Remote)+".", ""); ok && strings.HasPrefix(proxy, "proxy") {
 			settings = append(settings, [2]string{"remote." + remoteName + "." + proxy, kv[1]})

@@ -55,6 +55,20 @@ var Defaults = Limits{
 	DeltaDepth:    4095, // the deepest chain that git itself writes
 }
 
+// Raised are the limits for packs of so many bytes: what is in one may be as
+// large, too. Zero, or less than before, changes the size of the pack alone.
+func (l Limits) Raised(packBytes int64) Limits {
+	if packBytes == 0 {
+		return l
+	}
+	l.PackBytes = packBytes
+	if packBytes > Defaults.PackBytes {
+		l.ObjectBytes = max(l.ObjectBytes, packBytes)
+		l.InflatedBytes = max(l.InflatedBytes, packBytes/Defaults.PackBytes*Defaults.InflatedBytes)
+	}
+	return l
+}
+
 // Ceiling is what no pack may exceed, whoever is asked: memory and processor
 // time of all who read it are sized by it.
 var Ceiling = Limits{

@@ -37,6 +37,9 @@ type Config struct {
 	// is asked, key landing.budget; DiskReserve how many bytes of disk stay free
 	// for the user, key landing.reserve. Zero means the default.
 	LandingBudget, DiskReserve int64
+	// MaxPack is how large what a box sends at once may be before the user is
+	// asked, key push.maxPack. Zero means the default.
+	MaxPack int64
 	// Image is the image of boxes that ask for none, a flavour of the box image
 	// or a reference; key box.image.
 	Image string
@@ -89,7 +92,12 @@ func parse(data []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c.warnUnknown("", doc, "approvals", "box", "landing")
+	push, err := section(doc, "push")
+	if err != nil {
+		return Config{}, err
+	}
+	c.warnUnknown("", doc, "approvals", "box", "landing", "push")
+	c.warnUnknown("push.", push, "maxPack")
 	c.warnUnknown("landing.", landing, "budget", "reserve")
 	c.warnUnknown("approvals.", approvals, "unattended")
 	c.warnUnknown("box.", box, "image")
@@ -102,6 +110,9 @@ func parse(data []byte) (Config, error) {
 	}
 	if c.DiskReserve, err = size(landing["reserve"]); err != nil {
 		return Config{}, fmt.Errorf("landing.reserve: %w", err)
+	}
+	if c.MaxPack, err = size(push["maxPack"]); err != nil {
+		return Config{}, fmt.Errorf("push.maxPack: %w", err)
 	}
 	c.Image, err = word(box["image"])
 	if err != nil {

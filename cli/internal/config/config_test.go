@@ -36,6 +36,7 @@ func TestLoad(t *testing.T) {
 		{what: "a word as section", file: "approvals: off\n", bad: true},
 		{what: "a budget of everything", file: "landing:\n  budget: unlimited\n", bad: true},
 		{what: "a budget of nothing", file: "landing:\n  budget: 0GB\n", bad: true},
+		{what: "a pack without a unit", file: "push:\n  maxPack: 5\n", bad: true},
 		{what: "a reserve without a unit", file: "landing:\n  reserve: 5\n", bad: true},
 		{what: "no YAML", file: "a: [\n", bad: true},
 		{what: "a list as document", file: "- a\n", bad: true},
@@ -79,8 +80,8 @@ func FuzzConfig(f *testing.F) {
 }
 
 func TestSizes(t *testing.T) {
-	c, err := parse([]byte("landing:\n  budget: 3GB\n  reserve: 500 MB\n"))
-	if err != nil || c.LandingBudget != 3<<30 || c.DiskReserve != 500<<20 || len(c.Warnings) != 0 {
+	c, err := parse([]byte("landing:\n  budget: 3GB\n  reserve: 500 MB\npush:\n  maxPack: 1GB\n"))
+	if err != nil || c.MaxPack != 1<<30 || c.LandingBudget != 3<<30 || c.DiskReserve != 500<<20 || len(c.Warnings) != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

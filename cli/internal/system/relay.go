@@ -66,8 +66,9 @@ func (l life) Serve(ctx context.Context, host string, port int) error {
 		return err
 	}
 	err = daemon.Serve(ctx, daemon.Config{
-		Budget: budget.Limits{Bytes: config.LandingBudget, Reserve: config.DiskReserve},
-		Home:   home, Version: l.sys.Version, Host: host, Port: port,
+		Budget:  budget.Limits{Bytes: config.LandingBudget, Reserve: config.DiskReserve},
+		MaxPack: config.MaxPack,
+		Home:    home, Version: l.sys.Version, Host: host, Port: port,
 		ApprovalsOff: os.Getenv("AGENTBOX_PROMPT") == "off",
 		Log:          slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
 	})

@@ -27,6 +27,9 @@ type runner struct {
 // ErrNoGit: no usable git program was found.
 var ErrNoGit = errors.New("git is not installed; install it, for example with: apt-get install git")
 
+// ErrFull: there is no room left where git had to write.
+var ErrFull = errors.New("the disk is full")
+
 // findGit resolves the git program once. Only absolute folders of PATH count,
 // so that a program in the current folder is never taken.
 func findGit() (string, error) {
@@ -198,7 +201,11 @@ func (r *runner) failure(c command, err error, stderr *capped.Buffer) error {
 	if !errors.As(err, &exit) {
 		return fmt.Errorf("git %s: %w", c.args[0], err)
 	}
-	return &gitError{c.args[0], exit.ExitCode(), core.Untrusted(withoutUsers(strings.TrimSpace(stderr.String())))}
+	failed := &gitError{c.args[0], exit.ExitCode(), core.Untrusted(withoutUsers(strings.TrimSpace(stderr.String())))}
+	if strings.Contains(stderr.String(), "No space left on device") {
+		return fmt.Errorf("%w: %w", ErrFull, failed)
+	}
+	return failed
 }
 
 // prepare builds the process: a session of its own, so that it has no terminal

@@ -291,3 +291,34 @@ func TestAnUnknownExclusionIsLeftOutAndNoOther(t *testing.T) {
 		t.Errorf("a tip that is missing: %v", err)
 	}
 }
+
+// TestABusyHostIsTriedAgain: the reason passes, so it is no refusal.
+func TestABusyHostIsTriedAgain(t *testing.T) {
+	gitIs(t, `printf 'PACK...'`)
+	repo := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		tell(w, answered("unpack ok", "ng "+landingRef+string(branchName)+" busy: another git is at work"))
+	})
+	if refused, err := push(t.Context(), repo, one(1), nil); err == nil || !strings.Contains(err.Error(), "another git is at work") {
+		t.Errorf("%v, %v", refused, err)
+	}
+}
+
+func TestOnlyOneBranch(t *testing.T) {
+	repos := []Repo{{Key: "a", Path: core.WorkspacePath, Branches: []core.BranchName{branchName}}, {Key: "b", Path: "/workspace/b"}}
+	got, err := Only(repos, core.WorkspacePath, "topic")
+	if err != nil || len(got) != 1 || got[0].Key != "a" || !slices.Equal(got[0].Branches, []core.BranchName{"topic"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if !slices.Equal(repos[0].Branches, []core.BranchName{branchName}) {
+		t.Error("it changed the list")
+	}
+	for _, name := range []string{"--upload-pack=x", "a b", "refs/heads/x"} {
+		if _, err := Only(repos, core.WorkspacePath, name); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := Only(repos, "/elsewhere", "topic"); err == nil {
+		t.Error("no such repository")
+	}
+}

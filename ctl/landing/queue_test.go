@@ -141,3 +141,41 @@ func TestBranchesGoInOnePushAndAreAnsweredOneByOne(t *testing.T) {
 		t.Errorf("states = %+v", states)
 	}
 }
+
+// TestManyMovesAreFewPushes: fifty commits on the branch, five milliseconds
+// apart, while a push takes as long as one does.
+func TestManyMovesAreFewPushes(t *testing.T) {
+	q := newQueue([]core.BranchName{branchName})
+	q.looked(at(0), tip(1))
+	q.done(at(1), nil, q.firstPush(t))
+	const push = 150
+	pushes, ends, last := 0, 0, 0
+	for ms := 100; ms < 1000; ms++ {
+		n := 2 + min((ms-100)/5, 49)
+		if last != n {
+			last = n
+			q.hint()
+		}
+		if ends == ms {
+			q.done(at(ms), nil, nil)
+		}
+		if q.lookDue(at(ms)) {
+			q.looked(at(ms), tip(n))
+		}
+		if q.next(at(ms)) != nil {
+			pushes++
+			ends = ms + push
+		}
+	}
+	if pushes > 3 || q.waits() || q.branches[0].landed != oid(51) {
+		t.Errorf("%d pushes, landed %s", pushes, q.branches[0].landed)
+	}
+}
+
+func (q *queue) firstPush(t *testing.T) error {
+	t.Helper()
+	if q.next(at(0)) == nil {
+		t.Fatal("the first tip is not pushed")
+	}
+	return nil
+}

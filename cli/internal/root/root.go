@@ -33,11 +33,12 @@ import (
 	coding "github.com/madarco/agentbox/core/agents"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/relay/gitgate"
+	"github.com/madarco/agentbox/sandbox-core/workspace"
 )
 
 // Machine is what commands do beyond the factory's parts; *system.System is one.
 type Machine interface {
-	Open(ctx context.Context, folder string, include []string) (boxes.Project, error)
+	Open(ctx context.Context, folder string, o workspace.Options) (boxes.Project, error)
 	Creator(p provider.Provider) (*boxes.Creator, error)
 	Keeper() (*boxes.Keeper, error)
 	Tries() []provider.Try
@@ -134,13 +135,14 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		}
 		return k.Start(ctx, box)
 	}
-	made := func() *create.Options { return create.NewOptions(f, m.Open, m.Creator) }
+	onBranch := func() (git.Keeper, error) { return m.Keeper() }
+	made := func() *create.Options { return create.NewOptions(f, m.Open, m.Creator, onBranch) }
 	var all []*cli.Command
 	for _, agent := range coding.All {
 		all = append(all, in("Create & run", agents.New(f, agent, made(), start, agents.Real)))
 	}
 	return append(all,
-		in("Create & run", create.New(f, m.Open, m.Creator, create.Run)),
+		in("Create & run", create.New(made(), f, create.Run)),
 		in("Create & run", runcmd.New(f, made(), runcmd.Run)),
 		in("Access", attach.New(f, start, attach.Run)),
 		in("Access", shell.New(f, start, shell.Real)),
@@ -153,7 +155,7 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Pause, lifecycle.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Unpause, lifecycle.Run)),
 		in("Lifecycle", lifecycle.NewDestroy(f, keeper, lifecycle.RunDestroy)),
-		in("Git & sync", git.New(f, func() (git.Keeper, error) { return m.Keeper() }, git.RunPush, git.Run)),
+		in("Git & sync", git.New(f, onBranch, git.RunPush, git.Run)),
 		in("Git & sync", land.New(f, func() (land.Keeper, error) { return m.Keeper() }, land.Run)),
 		in("Advanced", seed.New(f, m.PurgeSeed, seed.RunPurge)),
 		in("Advanced", prepare.New(f, func(name string) func(error) { return m.Step(name) }, prepare.Run)),

@@ -14,6 +14,7 @@ import (
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/gitgate"
 	"github.com/madarco/agentbox/sandbox-core/state"
+	"github.com/madarco/agentbox/sandbox-core/workspace"
 )
 
 // Tries are what `agentbox doctor` tries on this machine.
@@ -102,7 +103,7 @@ func (sys *System) tryProject(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	project, err := sys.Open(ctx, "", nil)
+	project, err := sys.Open(ctx, "", workspace.Options{})
 	if err != nil {
 		return "", err
 	}

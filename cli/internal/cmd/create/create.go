@@ -9,6 +9,7 @@ import (
 
 	"github.com/madarco/agentbox/cli/internal/args"
 	"github.com/madarco/agentbox/cli/internal/boxes"
+	"github.com/madarco/agentbox/cli/internal/cmd/git"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/output"
@@ -17,34 +18,40 @@ import (
 	"github.com/madarco/agentbox/cli/internal/view"
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/provider"
+	"github.com/madarco/agentbox/sandbox-core/workspace"
 )
+
+// Open opens the project that a folder belongs to.
+type Open = func(ctx context.Context, folder string, o workspace.Options) (boxes.Project, error)
 
 // Options are the options of create.
 type Options struct {
 	Streams  *streams.Streams
 	Provider func(name string) (provider.Provider, error)
 	// Open opens the user's project that a folder belongs to, the one that the
-	// user stands in if it is empty. include names untracked files that go
-	// into the box although they look secret.
-	Open func(ctx context.Context, folder string, include []string) (boxes.Project, error)
+	// user stands in if it is empty.
+	Open Open
 	// Creator makes boxes with a provider.
 	Creator func(p provider.Provider) (*boxes.Creator, error)
+	// Keeper books the branch that a new box is put on.
+	Keeper func() (git.Keeper, error)
 
 	Workspace    string
 	Name         string
 	ProviderName string
 	Image        string
 	Include      []string
-	JSON         output.JSON
+	// From is the commit that the box starts at, UseBranch the branch that it
+	// is put on; without either it is HEAD with the uncommitted work.
+	From, UseBranch string
+
+	JSON output.JSON
 	// Command runs in the box once it is made.
 	Command []string
 }
 
 // New parses the command line of create.
-func New(f *factory.Factory, open func(context.Context, string, []string) (boxes.Project, error),
-	creator func(provider.Provider) (*boxes.Creator, error), run func(context.Context, *Options) error,
-) *cli.Command {
-	o := NewOptions(f, open, creator)
+func New(o *Options, f *factory.Factory, run func(context.Context, *Options) error) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "make a box of this project, with its uncommitted work",
@@ -71,8 +78,8 @@ func New(f *factory.Factory, open func(context.Context, string, []string) (boxes
 }
 
 // NewOptions are the options of a command that makes a box.
-func NewOptions(f *factory.Factory, open func(context.Context, string, []string) (boxes.Project, error), creator func(provider.Provider) (*boxes.Creator, error)) *Options {
-	return &Options{Streams: f.Streams, Provider: f.Provider, Open: open, Creator: creator}
+func NewOptions(f *factory.Factory, open Open, creator func(provider.Provider) (*boxes.Creator, error), keeper func() (git.Keeper, error)) *Options {
+	return &Options{Streams: f.Streams, Provider: f.Provider, Open: open, Creator: creator, Keeper: keeper}
 }
 
 // Flags are the flags that say what box to make. The command must not separate
@@ -84,6 +91,8 @@ func Flags(o *Options) []cli.Flag {
 		&cli.StringFlag{Name: "provider", Usage: "what makes the box: `NAME` is docker", Value: "docker", Destination: &o.ProviderName, Local: true},
 		&cli.StringFlag{Name: "image", Usage: "the `IMAGE`: full, with the coding agents, lean without, or one of yours that was built FROM either; default is box.image in config.yaml, or full", Destination: &o.Image, Local: true},
 		&cli.StringSliceFlag{Name: "include", Usage: "carry this untracked `FILE` although it looks secret", Destination: &o.Include, Local: true},
+		&cli.StringFlag{Name: "from", Usage: "start at this `COMMIT` or branch, without your uncommitted work", Destination: &o.From, Local: true},
+		&cli.StringFlag{Name: "use-branch", Usage: "put the box on this `BRANCH` of yours instead of a new one", Destination: &o.UseBranch, Local: true},
 	}
 }
 
@@ -91,6 +100,9 @@ func Flags(o *Options) []cli.Flag {
 func CheckFlags(c *cli.Command, o *Options) error {
 	if c.IsSet("name") && o.Name == "" {
 		return fail.Usagef("", "the name is empty")
+	}
+	if c.IsSet("from") && c.IsSet("use-branch") {
+		return fail.Usagef("leave one of the two out", "--use-branch says where the box starts, and so does --from")
 	}
 	return nil
 }
@@ -121,7 +133,7 @@ func Make(ctx context.Context, o *Options) (core.Box, provider.Provider, error) 
 	if err != nil {
 		return core.Box{}, nil, err
 	}
-	project, err := o.Open(ctx, o.Workspace, o.Include)
+	project, err := o.open(ctx)
 	if err != nil {
 		return core.Box{}, nil, err
 	}
@@ -139,6 +151,9 @@ func Make(ctx context.Context, o *Options) (core.Box, provider.Provider, error) 
 	}
 	for _, note := range project.Notes() {
 		o.Streams.Note("%s", output.Line(note))
+	}
+	if o.UseBranch != "" {
+		return box, p, o.putOn(ctx, box)
 	}
 	return box, p, nil
 }

@@ -52,6 +52,8 @@ type Options struct {
 	Branch, From string
 	Remote       string
 	FFOnly       bool
+	// Unbooked leaves it at that: pushes to the branch ask as before.
+	Unbooked bool
 }
 
 // forms say how each operation is called: its words, how many it needs, and
@@ -236,7 +238,7 @@ func Run(ctx context.Context, o *Options) error {
 		if err != nil || code != 0 {
 			return errors.Join(err, fail.Exited(code))
 		}
-		if !s.puts {
+		if !s.puts || o.Unbooked {
 			continue
 		}
 		if err := k.PutOn(ctx, box, r.branch); err != nil {

@@ -150,11 +150,17 @@ func lines(m jsonstream.Message) []string {
 	}
 	var all []string
 	for line := range bytes.SplitSeq([]byte(text), []byte("\n")) {
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+		if line = bytes.TrimSpace(line); len(line) > 0 && !between(line) {
 			all = append(all, string(line))
 		}
 	}
 	return all
+}
+
+// between tells whether a line is the classic builder's about what it makes and
+// removes in between, which says nothing to anybody.
+func between(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("---> ")) || bytes.HasPrefix(line, []byte("Removing intermediate container "))
 }
 
 func withTail(err error, tail []string) error {

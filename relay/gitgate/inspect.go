@@ -22,30 +22,44 @@ type view func(args ...string) command
 // maxCommits bounds the history that one import may add.
 const maxCommits = 200_000
 
-// connected lists the commits that tip reaches and without does not, newest
-// first, as lines, and makes sure that all they need is here: git ends with an
-// error at the first object that is missing.
-func (g *gate) connected(ctx context.Context, in view, tip core.ObjectID, without []core.ObjectID) (commits []byte, err error) {
-	cmd := in("rev-list", "--objects", "--stdin")
+// history is what a change adds.
+type history struct {
+	commits bytes.Buffer // their ids as lines, newest first
+	merges  [][]string   // of each its id and its parents'
+}
+
+// connected lists the commits that tip reaches and without does not, and makes
+// sure that all they need is here: git ends with an error at the first object
+// that is missing.
+func (g *gate) connected(ctx context.Context, in view, tip core.ObjectID, without []core.ObjectID) (*history, error) {
+	cmd := in("rev-list", "--objects", "--stdin", "--format=%P")
 	cmd.stdin = revisions([]core.ObjectID{tip, tip + "^{commit}"}, without) // fails on what is no commit
-	var out bytes.Buffer
-	n := 0
-	err = g.h.run.stream(ctx, cmd, func(r io.Reader) error {
+	added, n, commit := &history{}, 0, ""
+	err := g.h.run.stream(ctx, cmd, func(r io.Reader) error {
 		return eachRecord(r, '\n', func(line []byte) error {
-			if bytes.IndexByte(line, ' ') >= 0 {
-				return nil // what is no commit has its path behind a space
+			if commit != "" { // the line behind a commit's holds its parents
+				if ids := strings.Fields(commit + " " + string(line)); len(ids) > 2 {
+					added.merges = append(added.merges, ids)
+				}
+				commit = ""
+				return nil
+			}
+			id, ok := bytes.CutPrefix(line, []byte("commit "))
+			if !ok {
+				return nil // another object begins with its id
 			}
 			if n++; n > maxCommits {
 				return rejected("more than %d commits at once", maxCommits)
 			}
-			out.Write(line)
-			return out.WriteByte('\n')
+			commit = string(id)
+			added.commits.Write(id)
+			return added.commits.WriteByte('\n')
 		})
 	})
 	if exitCode(err) > 0 {
 		return nil, rejected("%s is no commit, or not whole: %w", tip.Short(), err)
 	}
-	return out.Bytes(), unreadable(err)
+	return added, unreadable(err)
 }
 
 // recordKept is how much of a record eachRecord hands on.
@@ -125,18 +139,19 @@ func (g *gate) survey(ctx context.Context, in view, tip core.ObjectID) (survey, 
 		return survey{}, err
 	}
 	added, err := g.connected(ctx, in, tip, trusted)
-	if err != nil || len(added) == 0 {
+	if err != nil || added.commits.Len() == 0 {
 		return survey{}, err
 	}
+	listed := added.commits.Bytes()
 	check := treecheck.New(g.h.tree)
 	diff := in("diff-tree", "--stdin", "-r", "-c", "--root", "-z", "--raw", "--no-abbrev", "--no-renames", "--no-commit-id")
-	diff.stdin = bytes.NewReader(added)
+	diff.stdin = bytes.NewReader(listed)
 	var ends counter
 	err = g.h.run.stream(ctx, diff, func(out io.Reader) error { return check.Changes(io.TeeReader(out, &ends)) })
 	if err != nil {
 		return survey{}, unreadable(err)
 	}
-	if err := g.merges(ctx, in, added, check); err != nil {
+	if err := g.merges(ctx, in, added.merges, check); err != nil {
 		return survey{}, err
 	}
 	if err := g.contents(ctx, in, check); err != nil {
@@ -147,10 +162,10 @@ func (g *gate) survey(ctx context.Context, in view, tip core.ObjectID) (survey, 
 			return survey{}, unreadable(err)
 		}
 	}
-	large, err := g.large(added)
+	large, err := g.large(listed)
 	return survey{
 		findings: append(large, check.Findings()...),
-		sole:     string(added) == string(tip)+"\n", entries: int(ends) / 2, // metadata and path of each
+		sole:     string(listed) == string(tip)+"\n", entries: int(ends) / 2, // metadata and path of each
 	}, err
 }
 

@@ -3,7 +3,6 @@ package gitgate
 import (
 	"bytes"
 	"context"
-	"strings"
 
 	"github.com/madarco/agentbox/relay/treecheck"
 )
@@ -14,16 +13,9 @@ const maxParents = 8
 // merges shows the check the merges among the added commits from each of their
 // sides. A combined diff leaves out what is as in one of the parents, and so what
 // two of them form together.
-func (g *gate) merges(ctx context.Context, in view, added []byte, check *treecheck.Check) error {
-	list := in("rev-list", "--stdin", "--no-walk=unsorted", "--min-parents=2", "--parents")
-	list.stdin = bytes.NewReader(added)
-	out, err := g.h.run.run(ctx, list)
-	if err != nil || len(out) == 0 {
-		return unreadable(err)
-	}
+func (g *gate) merges(ctx context.Context, in view, merges [][]string, check *treecheck.Check) error {
 	var sides [maxParents]bytes.Buffer
-	for line := range strings.Lines(string(out)) {
-		ids := strings.Fields(line)
+	for _, ids := range merges { // each its own and its parents'
 		if len(ids)-1 > maxParents {
 			return rejected("a merge of %d branches; at most %d are taken", len(ids)-1, maxParents)
 		}

@@ -49,7 +49,7 @@ const (
 
 // world is a user with a remote, a relay that can be killed, and a box's clone.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	home      core.Home
 	remote    *gitremote.Remote
 	user, box string // folders
@@ -59,7 +59,7 @@ type world struct {
 	relay     *exec.Cmd
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	root, err := os.MkdirTemp("", "abx") // a socket's path has little room
 	must(t, err)
@@ -219,7 +219,7 @@ func (w *world) approve(id string) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

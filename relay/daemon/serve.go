@@ -130,6 +130,7 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 	if err := gates.Sweep(ctx); err != nil {
 		cfg.Log.Error("clean up after an earlier relay", "err", err)
 	}
+	defer gates.Settle()
 	defer maintain(ctx, gates, cfg.Log)()
 	srv := server.New(server.Config{
 		Home: cfg.Home, Store: st, Gates: gates, Version: cfg.Version, Log: cfg.Log, Shutdown: stop,

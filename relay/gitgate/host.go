@@ -40,6 +40,7 @@ type Host struct {
 
 	mu       sync.Mutex
 	gates    map[string]*access
+	left     sync.WaitGroup // what Settle waits for
 	pieces   Pieces
 	chores   chores
 	fetches  flights
@@ -85,6 +86,7 @@ type access struct {
 	sync.Mutex               // held while the gate changes
 	size       atomic.Int64  // of its own objects on disk, as last measured
 	serving    chan struct{} // full while maxServed transfers are under way
+	left       chan struct{} // closed once all that pushes left to do is done; under the Host's mutex
 }
 
 // maxServed is how many packs go into or out of one gate at a time: each may

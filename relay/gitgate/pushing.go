@@ -115,18 +115,41 @@ func readPorcelain(out io.Reader) ([]relay.PushedRef, error) {
 }
 
 // follow brings what the remote has taken into the refs that stand for it, in
-// the seed or the gate and in the user's repository. The push has happened
+// the seed or the gate at once, because the box's next push goes by them, and in
+// the user's repository while the box has its answer. The push has happened
 // whatever comes of it, and the next fetch does the same.
 func (g *gate) follow(ctx context.Context, s *remoteSettings, updates []policy.RefUpdate, result relay.PushResult) {
 	for _, u := range updates {
 		for _, r := range result.Refs {
 			if r.Ref == u.Ref && bytes.IndexByte([]byte(" +*="), r.Status) >= 0 {
 				_ = g.followHere(ctx, u)
-				_ = g.followUser(ctx, s, u)
+				g.later(ctx, func(ctx context.Context) { _ = g.followUser(ctx, s, u) })
 			}
 		}
 	}
 }
+
+// later does something behind the caller's back, after what was left to do
+// earlier in the gate, so that an older push never overtakes a newer one.
+func (g *gate) later(ctx context.Context, do func(context.Context)) {
+	done := make(chan struct{})
+	g.h.mu.Lock()
+	before := g.access.left
+	g.access.left = done
+	g.h.mu.Unlock()
+	g.h.left.Go(func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), capture)
+		defer cancel()
+		do(ctx)
+	})
+}
+
+// Settle waits for what pushes have left to do in the user's repositories.
+func (h *Host) Settle() { h.left.Wait() }
 
 // followHere moves the seed's ref, or for a box's own branch, which other
 // boxes do not see, the gate's.

@@ -35,6 +35,7 @@ func TestAPushStartsFewProcesses(t *testing.T) {
 		}
 		_, err = w.push(u)
 		check(t, err)
+		w.host.Settle()
 		argv, err := os.ReadFile(log)
 		check(t, err)
 		return verbs(argv)

@@ -64,6 +64,7 @@ func TestPush(t *testing.T) {
 			t.Errorf("%s: the remote has %s, want %s", c.name, got.Short(), c.now.Short())
 		}
 	}
+	w.host.Settle()
 	if got := w.user.ref("refs/remotes/origin/main"); got != amended {
 		t.Errorf("the user's tracking branch is %s", got)
 	}

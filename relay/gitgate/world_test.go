@@ -146,6 +146,7 @@ func (w *world) open(opts gitgate.Options) {
 	check(w.t, w.home.Create())
 	host, err := gitgate.New(w.home, opts)
 	check(w.t, err)
+	w.t.Cleanup(host.Settle)
 	w.host = host
 }
 

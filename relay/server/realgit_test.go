@@ -29,6 +29,7 @@ import (
 type world struct {
 	t                        *testing.T
 	remote, user, clone, url string
+	gates                    *gitgate.Host
 	st                       *memory.Store
 	srv                      *server.Server
 	box                      core.Box
@@ -56,6 +57,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.gates = gates
 	repo, err := gates.Open(t.Context(), w.user)
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +71,7 @@ func newWorld(t *testing.T) *world {
 	srv := server.New(server.Config{Home: home, Store: w.st, Gates: gates, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
 	t.Cleanup(func() {
 		srv.Close(context.WithoutCancel(t.Context()))
+		gates.Settle()
 		_ = w.st.Close()
 	})
 	w.srv = srv
@@ -184,6 +187,7 @@ func TestTheLifeOfAPush(t *testing.T) {
 	if got := w.git(w.remote, "rev-parse", "agentbox/one"); got != own {
 		t.Errorf("pushed %s; want %s", got, own)
 	}
+	w.gates.Settle()
 	if got := w.git(w.user, "rev-parse", "refs/remotes/origin/agentbox/one"); got != own {
 		t.Errorf("the user's view of the remote is %s; want %s", got, own)
 	}

@@ -29,6 +29,7 @@ const (
 	Relay       Code = 4
 	Refused     Code = 5
 	State       Code = 6
+	Contradict  Code = 64 // EX_USAGE of sysexits.h
 	Timeout     Code = 124
 	Interrupted Code = 130
 )
@@ -48,6 +49,7 @@ var Codes = []Documented{
 	{Relay, "the relay does not answer or could not be started"},
 	{Refused, "refused so that nothing is lost or let out: unlanded commits, a project too wide, an answer that needs a person"},
 	{State, "the state file is damaged or was written by a newer version; it was left as it is"},
+	{Contradict, "options of git push --host-only that exclude each other, or a bad name for its branch"},
 	{Timeout, "the time that was given ran out"},
 	{Interrupted, "interrupted; what had been made was removed"},
 }

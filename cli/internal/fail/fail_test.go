@@ -63,7 +63,7 @@ func TestEveryCodeIsDocumentedOnce(t *testing.T) {
 	if !slices.IsSortedFunc(Codes, func(a, b Documented) int { return int(a.Code - b.Code) }) {
 		t.Error("the table of codes is out of order")
 	}
-	for _, code := range []Code{OK, Failed, Usage, Unavailable, Relay, Refused, State, Timeout, Interrupted} {
+	for _, code := range []Code{OK, Failed, Usage, Unavailable, Relay, Refused, State, Contradict, Timeout, Interrupted} {
 		n := 0
 		for _, c := range Codes {
 			if c.Code == code && c.Meaning != "" {

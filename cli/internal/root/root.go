@@ -155,7 +155,10 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Pause, lifecycle.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Unpause, lifecycle.Run)),
 		in("Lifecycle", lifecycle.NewDestroy(f, keeper, lifecycle.RunDestroy)),
-		in("Git & sync", git.New(f, onBranch, git.RunPush, git.Run)),
+		in("Git & sync", git.New(f, onBranch, func(ctx context.Context, o *land.Options) error {
+			o.Keeper = func() (land.Keeper, error) { return m.Keeper() }
+			return land.Run(ctx, o)
+		}, git.RunPush, git.Run)),
 		in("Git & sync", land.New(f, func() (land.Keeper, error) { return m.Keeper() }, land.Run)),
 		in("Advanced", seed.New(f, m.PurgeSeed, seed.RunPurge)),
 		in("Advanced", prepare.New(f, func(name string) func(error) { return m.Step(name) }, prepare.Run)),

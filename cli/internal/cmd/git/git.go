@@ -12,17 +12,18 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/madarco/agentbox/cli/internal/cmd/land"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/core"
 )
 
 // New is the command with its subcommands.
-func New(f *factory.Factory, keeper func() (Keeper, error), push func(context.Context, *PushOptions) error, inBox func(context.Context, *Options) error) *cli.Command {
+func New(f *factory.Factory, keeper func() (Keeper, error), landing func(context.Context, *land.Options) error, push func(context.Context, *PushOptions) error, inBox func(context.Context, *Options) error) *cli.Command {
 	c := &cli.Command{
 		Name:     "git",
 		Usage:    "push what a box has landed, run git in it, put it on a branch",
-		Commands: []*cli.Command{newPush(f, push)},
+		Commands: []*cli.Command{newPush(f, landing, push)},
 	}
 	for _, op := range []Op{Status, Fetch, Pull, Checkout, Branch} {
 		c.Commands = append(c.Commands, newInBox(f, keeper, op, inBox))

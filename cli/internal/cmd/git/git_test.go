@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/madarco/agentbox/cli/internal/cmd/land"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/streams"
@@ -135,6 +136,16 @@ func TestWhatRunsInTheBox(t *testing.T) {
 	}
 }
 
+func TestAPullMergesTheBranchThatTheBoxWasPutOn(t *testing.T) {
+	o, e, _ := inBox(Pull)
+	on := box
+	on.Repos = []core.Repo{{Kind: "root", BoxPath: core.WorkspacePath, Branch: "agentbox/app", BaseBranch: "main", Sanctioned: "dev", Remote: "origin"}}
+	o.Box = func(string) (core.Box, error) { return on, nil }
+	if err := Run(t.Context(), o); err != nil || !slices.Equal(e.ran, []string{"git -C /workspace pull --no-edit origin dev"}) {
+		t.Errorf("%v, ran %q", err, e.ran)
+	}
+}
+
 // TestTheUsersWordAloneDecidesTheBranch: what can be an option or a ref of
 // another kind is refused, and a failed switch books nothing.
 func TestTheUsersWordAloneDecidesTheBranch(t *testing.T) {
@@ -214,6 +225,39 @@ func TestAPushOfABranchThatDoesNotLandSaysWhatDoes(t *testing.T) {
 		var exit fail.Exit
 		if err := RunPush(t.Context(), o); !errors.As(err, &exit) || strings.Contains(words.String(), "agentbox git checkout app") != want {
 			t.Errorf("%q: %v, %s", branch, err, words)
+		}
+	}
+}
+
+func TestAPushToTheHostIsALanding(t *testing.T) {
+	for _, tc := range []struct {
+		what     string
+		as, from string
+		code     fail.Code
+		want     core.BranchName
+	}{
+		{what: "the same name"},
+		{what: "another", as: "review/one", want: "review/one"},
+		{what: "an option", as: "-D", code: fail.Contradict},
+		{what: "a refspec", as: "x:y", code: fail.Contradict},
+		{what: "a path", as: "agentbox/../main", code: fail.Contradict},
+		{what: "with --branch", from: "dev", code: fail.Contradict},
+	} {
+		s, _, _, _ := streams.Test()
+		var got []*land.Options
+		o := &PushOptions{Streams: s, HostOnly: true, As: tc.as, Branch: tc.from, Force: true, Land: func(_ context.Context, l *land.Options) error {
+			got = append(got, l)
+			return nil
+		}}
+		err := RunPush(t.Context(), o)
+		if tc.code != 0 {
+			if fail.Of(err).Code != tc.code || got != nil {
+				t.Errorf("%s: %v, landed %v", tc.what, err, got)
+			}
+			continue
+		}
+		if err != nil || len(got) != 1 || !got[0].Host || !got[0].Force || got[0].As != tc.want {
+			t.Errorf("%s: %v, %+v", tc.what, err, got)
 		}
 	}
 }

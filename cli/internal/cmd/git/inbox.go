@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,8 +122,8 @@ type request struct {
 	branch core.BranchName
 	from   string
 	remote core.RemoteName
-	// base is what the box's own branch started from, and so is brought up to
-	// date with; empty where the user put the box on another branch.
+	// base is the remote's branch that a pull merges: the one that the user put
+	// the box on, else the one that its own started from.
 	base   core.BranchName
 	ffOnly bool
 }
@@ -148,8 +149,8 @@ func (o *Options) parse(repo core.Repo) (r request, err error) {
 			return r, err
 		}
 	}
-	if repo.Sanctioned == "" && r.remote != "" {
-		r.base = repo.BaseBranch
+	if r.remote != "" {
+		r.base = cmp.Or(repo.Sanctioned, repo.BaseBranch)
 	}
 	if r.op == Pull && r.branch != "" && r.remote == "" {
 		return r, fail.Usagef("agentbox git checkout", "pull %s: the repository has no remote", r.branch)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/madarco/agentbox/cli/internal/args"
+	"github.com/madarco/agentbox/cli/internal/cmd/land"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/output"
@@ -26,10 +28,16 @@ type PushOptions struct {
 	Ref    string
 	Branch string
 	Force  bool
+	// HostOnly brings the box's branch into the user's repository, as a branch
+	// As, and leaves the remote alone.
+	HostOnly bool
+	As       string
+	Land     func(context.Context, *land.Options) error
+	Now      func() time.Time
 }
 
-func newPush(f *factory.Factory, run func(context.Context, *PushOptions) error) *cli.Command {
-	o := &PushOptions{Streams: f.Streams, Box: f.Box, Relay: f.Relay}
+func newPush(f *factory.Factory, landing func(context.Context, *land.Options) error, run func(context.Context, *PushOptions) error) *cli.Command {
+	o := &PushOptions{Streams: f.Streams, Box: f.Box, Relay: f.Relay, Land: landing, Now: f.Now}
 	return &cli.Command{
 		Name:        "push",
 		Usage:       "push a box's landed branch to the remote",
@@ -38,12 +46,17 @@ func newPush(f *factory.Factory, run func(context.Context, *PushOptions) error) 
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "branch", Usage: "the landed `BRANCH`; default is the box's own", Destination: &o.Branch, Local: true},
 			&cli.BoolFlag{Name: "force", Usage: "replace what the remote has, if it is still what was last seen", Destination: &o.Force, Local: true},
+			&cli.BoolFlag{Name: "host-only", Usage: "into your repository alone, and to no remote", Destination: &o.HostOnly, Local: true},
+			&cli.StringFlag{Name: "as", Usage: "with --host-only: as this `BRANCH` of yours", Destination: &o.As, Local: true},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := args.Words(c, f, 0, 1); err != nil {
 				return err
 			}
 			o.Ref = c.Args().First()
+			if c.IsSet("as") && (!o.HostOnly || o.As == "") {
+				return fail.New(fail.Contradict, c.FullName()+" --help", "--as names a branch for --host-only")
+			}
 			return run(ctx, o)
 		},
 	}
@@ -51,6 +64,9 @@ func newPush(f *factory.Factory, run func(context.Context, *PushOptions) error) 
 
 // RunPush lets the relay push the box's landed branch.
 func RunPush(ctx context.Context, o *PushOptions) error {
+	if o.HostOnly {
+		return pushToHost(ctx, o)
+	}
 	var branch core.BranchName
 	var err error
 	if o.Branch != "" {
@@ -93,4 +109,21 @@ func show(s *streams.Streams, e wire.Envelope) error {
 		}
 	}
 	return nil
+}
+
+// pushToHost brings the branch into the user's repository, which goes as every
+// landing that the user asks for.
+func pushToHost(ctx context.Context, o *PushOptions) error {
+	if o.Branch != "" {
+		return fail.New(fail.Contradict, "leave one of the two out", "--host-only brings the box's own branch, --branch is what goes to the remote")
+	}
+	to := &land.Options{Streams: o.Streams, Box: o.Box, Relay: o.Relay, Now: o.Now, Ref: o.Ref, Host: true, Force: o.Force}
+	if o.As != "" {
+		as, err := core.ParseBranchName(o.As)
+		if err != nil {
+			return &fail.Error{Err: err, Code: fail.Contradict, Next: "name a branch of yours, such as review/one"}
+		}
+		to.As = as
+	}
+	return o.Land(ctx, to)
 }

@@ -41,6 +41,9 @@ type Options struct {
 	Ref string
 	// Branch of the box to land after it was shown, on the user's branch As.
 	Branch, As core.BranchName
+	// Host lands one branch as a push to the user's own repository: a branch that
+	// is not there yet lands unasked, and Force may ask about commits that go away.
+	Host, Force bool
 }
 
 // New parses the command line of land.
@@ -98,7 +101,7 @@ func Run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if o.Branch != "" || o.As != "" {
+	if o.Host || o.Branch != "" || o.As != "" {
 		return ask(ctx, o, keeper, relay, box)
 	}
 	o.Streams.Note("box %s says:", box.Name)
@@ -138,20 +141,34 @@ func ask(ctx context.Context, o *Options, keeper Keeper, relay factory.Relay, bo
 		_, err := fmt.Fprintf(o.Streams.Out, "%s %s %s\n", l.Status, l.Branch, l.New.Short())
 		return err
 	}
+	answer := func(word string) (wire.Answered, error) {
+		return relay.Answer(ctx, wire.Answer{ID: a.ID, Answer: word, Digest: a.Digest})
+	}
+	switch update := a.Land.Update; {
+	case o.Host && update.Old.IsZero() && len(update.Facts.Findings) == 0:
+		done, err := answer("y") // the user's own command, and nothing of theirs moves
+		if err != nil {
+			return err
+		}
+		return view.Done(o.Streams.Out, done)
+	case o.Host && !o.Force && !update.Facts.FastForward:
+		return fail.New(fail.Refused, fmt.Sprintf("agentbox git push %s --host-only --as <another>, or --force, which shows it and asks", box.Name),
+			"commits of %s in your repository would go away", asked.Landing.Branch)
+	}
 	view.Describe(o.Streams.ErrOut, view.OfApproval(*a), o.Now())
 	if !o.Streams.CanAsk() {
 		return fail.New(fail.Refused, "agentbox agent approve "+a.ID, "land %s: there is no terminal to ask on; the question stays", asked.Landing.Branch)
 	}
-	answer, err := o.Streams.Ask(ctx, "Land it? [y/N] ")
+	typed, err := o.Streams.Ask(ctx, "Land it? [y/N] ")
 	if err != nil {
 		return err
 	}
-	yes := strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
+	yes := strings.EqualFold(typed, "y") || strings.EqualFold(typed, "yes")
 	word := "n"
 	if yes {
 		word = "y"
 	}
-	done, err := relay.Answer(ctx, wire.Answer{ID: a.ID, Answer: word, Digest: a.Digest})
+	done, err := answer(word)
 	if err != nil {
 		return err
 	}

@@ -8,5 +8,7 @@
 //     adds of its own, its certificates, has a digest of its own.
 //   - The same recipe gives the same bytes: no time, owner or mode of the
 //     machine that builds enters the context.
+//   - What a build takes from npm is held against the hashes in lock files,
+//     whichever registry gives it; no file here names one.
 //   - Nothing but certificates leaves the host's certificate folder.
 package images

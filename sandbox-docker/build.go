@@ -90,7 +90,7 @@ func (p *Provider) buildContent(ctx context.Context, content images.Content, bel
 			req.Args["NPM_CONFIG_REGISTRY"] = registry
 		}
 		req.Network = "agentbox-build-" + rand.Text()
-		made := map[string]string{labelManaged: "true"}
+		made := map[string]string{labelManaged: "true", labelBuild: ref}
 		defer func() {
 			ctx, cancel := settling(ctx)
 			defer cancel()

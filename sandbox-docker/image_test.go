@@ -185,15 +185,7 @@ func TestBaseOfTheUsersChoice(t *testing.T) {
 	o, _ := imageOptions(t, t.Name())
 	o.BaseImage = lean.Ref
 	ensure(t, o)
-	networks, err := o.Engine.Networks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range networks {
-		if strings.HasPrefix(n.Name, "agentbox-build-") {
-			t.Errorf("the build's network %s is left behind", n.Name)
-		}
-	}
+	noBuildNetwork(t, o)
 	o.BaseImage = "agentbox-test/none:none"
 	p, err := sandboxdocker.New(o)
 	if err != nil {
@@ -202,6 +194,52 @@ func TestBaseOfTheUsersChoice(t *testing.T) {
 	if _, err := p.EnsureImage(t.Context()); err == nil {
 		t.Error("an image was made from a base that does not exist")
 	}
+}
+
+func noBuildNetwork(t *testing.T, o sandboxdocker.Options) {
+	t.Helper()
+	networks, err := o.Engine.Networks(t.Context(), "agentbox.build="+o.Repository+":lean-content")
+	if err != nil || len(networks) > 0 {
+		t.Errorf("networks of the build are left behind: %+v, %v", networks, err)
+	}
+}
+
+func TestInterruptedBuildLeavesNothing(t *testing.T) {
+	t.Parallel()
+	lean, err := newProvider(t, endpoint(t)).EnsureImage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _ := imageOptions(t, t.Name())
+	o.BaseImage = lean.Ref // which makes a build that has a network
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	networked := false
+	o.Progress = func(line string) {
+		if strings.Contains(line, wholeBuild) {
+			networks, err := o.Engine.Networks(t.Context(), "agentbox.build="+o.Repository+":lean-content")
+			networked = err == nil && len(networks) == 1
+			cancel()
+		}
+	}
+	p, err := sandboxdocker.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.EnsureImage(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted EnsureImage: %v", err)
+	}
+	if !networked {
+		t.Error("the build that was interrupted had no network of its own")
+	}
+	noBuildNetwork(t, o)
+	for _, tag := range []string{"lean", "lean-content"} {
+		if _, err := o.Engine.Image(t.Context(), o.Repository+":"+tag); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("half an image is called %s: %v", tag, err)
+		}
+	}
+	o.Progress = func(string) {}
+	ensure(t, o)
 }
 
 func TestImageIsPulledByItsFingerprint(t *testing.T) {

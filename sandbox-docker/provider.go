@@ -32,6 +32,7 @@ const (
 	labelProfile = "agentbox.profile"      // the seccomp profile's name
 	labelHash    = "agentbox.profile-hash" // and the hash of its text
 	labelAttempt = "agentbox.attempt"      // one create, so that it undoes only its own
+	labelBuild   = "agentbox.build"        // the image that a network is made to build
 )
 
 // Options configure a Provider.

@@ -142,7 +142,7 @@ func (e *Engine) failed(operation string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case unreachable(err):
 		return fmt.Errorf("%s: docker engine at %s: %w: %w; %s", operation, e.host, provider.ErrUnavailable, err, hint(err))
-	case errdefs.IsNotFound(err):
+	case errdefs.IsNotFound(err), strings.Contains(err.Error(), "unrecognized image ID"): // what the engine says of one that goes meanwhile
 		kind = ErrNotFound
 	case strings.Contains(strings.ToLower(err.Error()), "no space left on device"): // strerror(ENOSPC), npm's too
 		kind = provider.ErrNoSpace

@@ -128,6 +128,29 @@ func TestACheckedOutBranchIsNeverMoved(t *testing.T) {
 	}
 }
 
+// TestABranchThatIsBeingRebasedStays: git would fail to end the rebase.
+func TestABranchThatIsBeingRebasedStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one := w.box.commit("one", "1\n")
+	w.land(one, w.record.BaseOID)
+	two := w.box.commit("two", "2\n")
+	linked := repo{t, filepath.Join(t.TempDir(), "linked")}
+	w.user.git("worktree", "add", "-q", linked.dir, string(ownBranch))
+	w.user.commit("one", "in conflict\n")
+	if _, err := linked.try("", "rebase", "-q", "main"); err == nil {
+		t.Fatal("the rebase did not stop")
+	}
+	if l := w.land(two, one); l.Status != wire.LandedCheckedOut || w.user.ref(ownBranch.Ref()) != one {
+		t.Errorf("%+v", l)
+	}
+	linked.git("rebase", "--abort")
+	linked.git("checkout", "-q", "--detach")
+	if l, err := w.gate.Land(t.Context(), relay.LandRequest{Branch: ownBranch, Tip: two}); err != nil || l.Status != wire.Landed {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // TestALockOfTheUsersGitIsNoRefusal: it is tried again, by whoever asked.
 func TestALockOfTheUsersGitIsNoRefusal(t *testing.T) {
 	t.Parallel()

@@ -246,5 +246,9 @@ func (g *gate) userBranch(ctx context.Context, user *Repository, branch core.Bra
 	if id, err = core.ParseObjectID(oid); err != nil {
 		return "", false, err
 	}
-	return id, tree != "", nil
+	if tree != "" {
+		return id, true, nil
+	}
+	busy, err := rebasing(user, branch)
+	return id, busy, err
 }

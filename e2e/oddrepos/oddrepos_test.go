@@ -131,11 +131,7 @@ func (c odd) run(t *testing.T) {
 		project = filepath.Join(dir, c.project)
 	}
 	check(t, os.Mkdir(dir, 0o755))
-	script := exec.CommandContext(t.Context(), "sh", "-euc", prelude+c.script)
-	script.Dir, script.Env = dir, append(os.Environ(), "D="+dir, "GIT_ALLOW_PROTOCOL=file")
-	if out, err := script.CombinedOutput(); err != nil {
-		t.Fatalf("the script: %v\n%s", err, out)
-	}
+	c.build(t, dir)
 	before := files(t, dir, nil)
 	box, err := c.create(t.Context(), top, project)
 	if same := compare(before, files(t, dir, nil)); same != "" {
@@ -151,6 +147,16 @@ func (c odd) run(t *testing.T) {
 		t.Fatalf("%s: %v", c.proves, err)
 	}
 	box.verify(t, c)
+}
+
+// build makes what the case is about in an empty folder.
+func (c odd) build(t *testing.T, dir string) {
+	t.Helper()
+	script := exec.CommandContext(t.Context(), "sh", "-euc", prelude+c.script)
+	script.Dir, script.Env = dir, append(os.Environ(), "D="+dir, "GIT_ALLOW_PROTOCOL=file")
+	if out, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("the script: %v\n%s", err, out)
+	}
 }
 
 // made is a box's work tree and what it was made from.

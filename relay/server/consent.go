@@ -30,24 +30,49 @@ func (s *Server) askToLand(ctx context.Context, o order, l wire.Landing) (string
 	if err != nil {
 		return "", err
 	}
-	open, err := s.st.Approvals(ctx, o.box.ID, wire.Pending)
+	standing, err := s.withdraw(ctx, o.box.ID, o.repo.Key, l.Branch, func(a store.Approval) (bool, error) {
+		if a.Digest == ask.Digest {
+			return true, nil
+		}
+		return s.buildsOn(ctx, o.gate, a.Land, ask.Land)
+	})
 	if err != nil {
 		return "", err
 	}
-	for _, a := range open {
-		if a.Land == nil || a.Land.RepoKey != o.repo.Key || a.Land.Update.Ref != ask.Land.Update.Ref || a.Digest == ask.Digest {
-			continue
-		}
-		if on, err := s.buildsOn(ctx, o.gate, a.Land, ask.Land); err != nil || on {
-			return "it builds on what waits for the user's yes: " + toApprove(a.ID), err
-		}
-		_, err := s.st.CancelApproval(ctx, a.ID, "relay", "the box or the user has moved the branch since")
-		if err != nil && !errors.Is(err, store.ErrSettled) && !errors.Is(err, store.ErrExpired) {
-			return "", err
-		}
+	if standing != nil && standing.Digest != ask.Digest {
+		return "it builds on what waits for the user's yes: " + toApprove(standing.ID), nil
 	}
 	return s.openQuestion(ctx, ask)
 }
+
+// withdraw takes back the questions about a branch that are no longer the right
+// ones, and returns one that is.
+func (s *Server) withdraw(ctx context.Context, boxID, key string, branch core.BranchName, stands func(store.Approval) (bool, error)) (*store.Approval, error) {
+	open, err := s.st.Approvals(ctx, boxID, wire.Pending)
+	if err != nil {
+		return nil, err
+	}
+	var standing *store.Approval
+	for _, a := range open {
+		if a.Land == nil || a.Land.RepoKey != key || a.Land.Update.Ref != branch.Ref() {
+			continue
+		}
+		if right, err := stands(a); err != nil {
+			return nil, err
+		} else if right {
+			standing = &a
+			continue
+		}
+		_, err := s.st.CancelApproval(ctx, a.ID, "relay", "the box or the user has moved the branch since")
+		if err != nil && !errors.Is(err, store.ErrSettled) && !errors.Is(err, store.ErrExpired) {
+			return nil, err
+		}
+	}
+	return standing, nil
+}
+
+// never withdraws every question about a branch.
+func never(store.Approval) (bool, error) { return false, nil }
 
 // openQuestion asks the user, and says what becomes of the request in a phrase.
 func (s *Server) openQuestion(ctx context.Context, ask store.Ask) (string, error) {

@@ -146,6 +146,22 @@ func TestARewriteWithdrawsTheQuestion(t *testing.T) {
 	}
 }
 
+// TestALandingEndsTheQuestion: a yes to what the box has taken back must not
+// bring it.
+func TestALandingEndsTheQuestion(t *testing.T) {
+	g := newRig(t)
+	held(g)
+	g.handIn(oidB)
+	first := g.questions()[0]
+	g.gate.landed, g.gate.facts.Findings = wire.Landing{}, nil
+	if reason := g.handIn(oidC); reason != "" || len(g.questions()) != 0 {
+		t.Fatalf("%q, %v", reason, g.questions())
+	}
+	if code, _ := g.say(first, "y", ""); code != http.StatusConflict || slices.Contains(g.gate.agreed, true) {
+		t.Errorf("a yes to it: %d", code)
+	}
+}
+
 func TestABranchThatTheUserMovedIsAskedAbout(t *testing.T) {
 	g := newRig(t)
 	g.gate.landed = wire.Landing{Status: wire.LandedDiverged, Old: oidC, Detail: "the user has moved the branch"}

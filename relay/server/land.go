@@ -75,6 +75,9 @@ func (s *Server) moveBranch(ctx context.Context, box core.Box, repo core.Repo, g
 		asked, err = s.askToLand(ctx, order{box: box, repo: repo, gate: gate}, l)
 		l.Detail += "; " + asked
 	}
+	if err == nil && l.Here() {
+		_, err = s.withdraw(ctx, box.ID, repo.Key, r.Branch, never)
+	}
 	if err != nil {
 		reason := s.explain(box, err)
 		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}

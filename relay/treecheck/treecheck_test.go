@@ -200,6 +200,7 @@ func FuzzChanges(f *testing.F) {
 		if err := c.Changes(strings.NewReader(changes)); err != nil {
 			return
 		}
+		_, _ = c.Side(strings.NewReader(changes)), c.Side(strings.NewReader(changes))
 		for _, id := range c.Wants() {
 			c.Content(id, []byte(content))
 		}

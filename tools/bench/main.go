@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.bin, "bin", "bin", "folder of the built programs")
 	flags.StringVar(&o.gitremote, "gitremote", "", "program that serves the remote")
-	flags.StringVar(&o.only, "only", "", "one of startup, boxes")
+	flags.StringVar(&o.only, "only", "", "one of startup, boxes, push")
 	flags.IntVar(&o.rounds, "rounds", 20, "how often a box is made, a commit lands, a push goes out; start-up ten times as often")
 	flags.IntVar(&o.large, "large", 0, "also push a pack of so many MB, once each way")
 	if err := flags.Parse(args); err != nil {
@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	var rows []row
-	if o.only != "boxes" {
+	if o.only == "" || o.only == "startup" {
 		found, err := startup(ctx, o)
 		if err != nil {
 			return fmt.Errorf("measure start-up: %w", err)

@@ -77,6 +77,15 @@ func over(what string, ours series, floorName string, floor series, budget strin
 	return row{what, ours, floorName, floor, figure, budget}
 }
 
+// beyond judges by how many times the floor it takes, and shows how far that is
+// from so many times the floor and a fixed part.
+func beyond(what string, ours series, floorName string, floor series, times float64, fixed time.Duration) row {
+	r := ratio(what, ours, floorName, floor, fmt.Sprintf("≤ %.1f × + %s", times, ms(fixed)))
+	left := ours.at(.5) - time.Duration(times*float64(floor.at(.5)))
+	r.figure += fmt.Sprintf(" = %.1f × + %s", times, ms(left))
+	return r
+}
+
 // alone has no floor.
 func alone(what string, ours series, budget string) row {
 	return row{what, ours, "", nil, ms(ours.at(.5)), budget}

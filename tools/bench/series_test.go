@@ -57,6 +57,9 @@ func TestFiguresCompareMedians(t *testing.T) {
 	if got := over("", floor, "", ours, "").figure; got != "-20.0 ms" {
 		t.Errorf("over is %q where ours is faster", got)
 	}
+	if r := beyond("", ours, "", floor, 1.5, 40*time.Millisecond); r.figure != "3.00 × = 1.5 × + 15.0 ms" || r.budget != "≤ 1.5 × + 40.0 ms" {
+		t.Errorf("beyond is %q of %q", r.figure, r.budget)
+	}
 	var out strings.Builder
 	if err := printTable(&out, []row{ratio("start", ours, "/bin/true", floor, "≤ 7 ×")}); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,13 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	const config = "push:\n  maxPack: 4GB\nlanding:\n  budget: 100GB\n"
+	if err := os.Mkdir(filepath.Join(dir, "home"), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "home", "config.yaml"), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
 	w := &world{bin: o.bin, dir: dir, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project")}
 	url, err := w.serve(o.gitremote)
 	if err == nil {

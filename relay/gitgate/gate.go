@@ -174,7 +174,7 @@ func (g *gate) adopt(ctx context.Context, user *Repository, dir string, changes 
 	if err != nil {
 		return err
 	}
-	p := packing{from: g.h.theirs(user), exclude: exclude, partial: user.Partial}
+	p := packing{from: g.h.theirs(user), exclude: exclude, partial: user.Partial, store: filepath.Join(user.CommonDir, "objects")}
 	for _, c := range changes {
 		p.want = append(p.want, c.new)
 	}

@@ -225,8 +225,14 @@ func (h *Host) sweepKey(ctx context.Context, key, dir string) error {
 		return err
 	}
 	defer unlock()
-	err = removeAll(
-		dir+".new-*", h.home.Gate("*", key)+".new-*",
+	return errors.Join(removeAll(h.home.Gate("*", key)+".new-*"), sweepSeed(dir))
+}
+
+// sweepSeed removes what a write that did not end has left in a seed, whose
+// lock the caller holds alone.
+func sweepSeed(dir string) error {
+	err := removeAll(
+		dir+".new-*",
 		filepath.Join(dir, "objects", "pack", "tmp_*"), filepath.Join(dir, "objects", "pack", ".tmp-*"),
 		filepath.Join(dir, "objects", "??", "tmp_obj_*"), filepath.Join(dir, "objects", "tmp_objdir-*"),
 	)

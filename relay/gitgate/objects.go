@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
@@ -97,6 +98,8 @@ type packing struct {
 	want, exclude []core.ObjectID
 	// partial: objects may be missing in from, and stay missing.
 	partial bool
+	// store is where the objects of from are, if from is the user's repository.
+	store string
 }
 
 // pack streams a pack of the objects that want reaches and exclude does not.
@@ -129,6 +132,13 @@ func (h *Host) copyObjects(ctx context.Context, p packing, to string) error {
 		cmd.deadline = transfer
 		cmd.args = []string{"pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", filepath.Join(to, "objects", "pack", "pack")}
 		cmd.stdin = revisions(p.want, p.exclude)
+		if p.store != "" {
+			// Git begins a pack in the object store that it works in, and renames it to
+			// where it goes: that may be another disk, and the user's own gc removes
+			// what was begun.
+			cmd.env = append(slices.Clone(cmd.env),
+				"GIT_OBJECT_DIRECTORY="+filepath.Join(to, "objects"), "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quotedPath(p.store))
+		}
 		if _, err := h.run.run(ctx, cmd); err != nil {
 			return err
 		}
@@ -148,6 +158,12 @@ func (h *Host) copyObjects(ctx context.Context, p packing, to string) error {
 		return err
 	}
 	return share(to)
+}
+
+// quotedPath is a path as an entry of a list of alternates: colons part entries,
+// unless the entry is quoted (git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES).
+func quotedPath(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
 }
 
 // packHeader is the length of a pack's signature, version and object count

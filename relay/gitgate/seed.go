@@ -48,7 +48,7 @@ func (h *Host) RefreshSeed(ctx context.Context, r *Repository) error {
 		return fmt.Errorf("open the seed store: %w", err)
 	}
 	if err := h.fillSeed(ctx, r, meta); err != nil {
-		return fmt.Errorf("refresh the seed store: %w", err)
+		return fmt.Errorf("refresh the seed store: %w", errors.Join(err, sweepSeed(h.home.Seed(r.Key))))
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (h *Host) fillSeed(ctx context.Context, r *Repository, meta seedMeta) error
 			return err
 		}
 	}
-	p := packing{from: h.theirs(r), exclude: exclude, partial: r.Partial}
+	p := packing{from: h.theirs(r), exclude: exclude, partial: r.Partial, store: filepath.Join(r.CommonDir, "objects")}
 	for _, m := range moved {
 		p.want = append(p.want, m.oid)
 	}

@@ -46,6 +46,9 @@ func (g *gate) Push(ctx context.Context, req relay.PushRequest, started func(pid
 		specs = append(specs, string(u.New)+":"+u.Ref)
 	}
 	args = append(append(args, "--", remoteName), specs...)
+	if err := g.refusePointers(ctx, req.Updates); err != nil {
+		return relay.PushResult{}, err
+	}
 	cmd := g.onRemote(s, g.dir, address, args...)
 	cmd.config = append(cmd.config, "push.followTags=false", "push.useForceIfIncludes=false", "core.bigFileThreshold="+bigFile)
 	cmd.started = started

@@ -49,6 +49,11 @@ func (s Sessions) Run(n wire.Name) (int, error) {
 	}
 	env := environ(r.Env)
 	if !r.Hold {
+		if os.Getenv("TMUX") == "" { // else tmux knows it
+			if err := atomicfile.Write(s.pid(n), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+				return 0, err
+			}
+		}
 		return 0, fmt.Errorf("run %s: %w", r.Argv[0], syscall.Exec(program, r.Argv, env))
 	}
 	before, _ := unix.IoctlGetTermios(int(os.Stdin.Fd()), unix.TCGETS) // nil without a terminal

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/madarco/agentbox/core/atomicfile"
 	wire "github.com/madarco/agentbox/core/session"
@@ -76,6 +77,7 @@ func (s Sessions) Stage(r wire.Request) error {
 }
 
 func (s Sessions) request(n wire.Name) string { return filepath.Join(s.Dir, string(n)+".request") }
+func (s Sessions) pid(n wire.Name) string     { return filepath.Join(s.Dir, string(n)+".pid") }
 func (s Sessions) exit(n wire.Name) string    { return filepath.Join(s.Dir, string(n)+".exit") }
 
 // findProgram tells whether the program is there before a terminal flashes up
@@ -214,8 +216,16 @@ func (s Sessions) List(ctx context.Context) []wire.Info {
 	return list
 }
 
-// Kill ends a session and what runs in it.
+// Kill ends a session and what runs in it, or a command that runs without one.
 func (s Sessions) Kill(ctx context.Context, n wire.Name) error {
+	if text, err := os.ReadFile(s.pid(n)); err == nil {
+		// Such names are given out once, so the process is this one or gone.
+		pid, err := strconv.Atoi(string(text))
+		if err == nil && pid > 1 {
+			err = syscall.Kill(pid, syscall.SIGTERM)
+		}
+		return errors.Join(err, os.Remove(s.pid(n)))
+	}
 	out, err := tmux(ctx, "kill-session", "-t", target(n))
 	for _, file := range []string{s.request(n), s.exit(n)} {
 		os.Remove(file) //nolint:errcheck // there may be none

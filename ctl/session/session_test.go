@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -350,6 +352,41 @@ func TestDetachLeavesTheSessionAndItsEndGivesItsCode(t *testing.T) {
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 5 {
 		t.Errorf("at its end: %v", err)
+	}
+}
+
+func TestACommandWithoutASessionCanBeEnded(t *testing.T) {
+	ctx, s := sessions(t)
+	r := shell("once-1", "echo up; exec cat")
+	r.Hold = false
+	if err := s.Stage(r); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, s.Self, "session", "run", "--dir", s.Dir, "once-1")
+	cmd.Env = environ([]string{"TMUX="})
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cmd.Stdin, err = os.Open("/dev/zero"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	up := make([]byte, 3)
+	if _, err := io.ReadFull(out, up); err != nil || string(up) != "up\n" {
+		t.Fatalf("it says %q, %v", up, err)
+	}
+	if err := s.Kill(ctx, "once-1"); err != nil {
+		t.Error(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := s.Kill(ctx, "once-1"); !errors.Is(err, ErrNone) {
+		t.Errorf("ended once more: %v", err)
 	}
 }
 

@@ -3,6 +3,8 @@ package session
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,11 +102,24 @@ func refused(box core.Box, r session.Request, err error) error {
 // Foreground runs a request on the streams, without a session, and waits for
 // its end. A code other than zero is returned as fail.Exit.
 func Foreground(ctx context.Context, s *streams.Streams, in Execer, box core.Box, r session.Request) error {
-	r.Hold = false
+	r.Name, r.Hold = once(), false
 	if err := begin(ctx, in, box, r, "stage"); err != nil {
 		return err
 	}
-	return stream(ctx, s, in, box, []string{ctl, "session", "run", string(r.Name)})
+	err := stream(ctx, s, in, box, []string{ctl, "session", "run", string(r.Name)})
+	if ctx.Err() != nil {
+		// The engine ends no command whose caller has gone.
+		Kill(context.WithoutCancel(ctx), in, box, r.Name) //nolint:errcheck // it may have ended
+	}
+	return err
+}
+
+// once is a name that is never given again, for what runs without a session:
+// several of them may run side by side.
+func once() session.Name {
+	var raw [6]byte
+	rand.Read(raw[:]) //nolint:errcheck // crypto/rand.Read never fails
+	return session.Name("once-" + hex.EncodeToString(raw[:]))
 }
 
 // Back is the command that shows a session again.

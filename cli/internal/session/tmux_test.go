@@ -156,6 +156,28 @@ func TestASessionThatBreaksOffLeavesTheAlternateScreen(t *testing.T) {
 	}
 }
 
+func TestAnInterruptEndsWhatRunsInTheBox(t *testing.T) {
+	t.Parallel()
+	b := sessiontest.New()
+	s, _, _, _ := streams.Test()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.In = reader(func([]byte) (int, error) {
+		cancel()
+		return 0, io.EOF
+	})
+	r := request()
+	if err := session.Foreground(ctx, s, b, b.Box, r); err != nil {
+		t.Fatal(err)
+	}
+	if last := b.Execs[len(b.Execs)-1]; last != "agentbox-ctl session kill "+string(b.Begun["stage"].Name) {
+		t.Errorf("executed %v", b.Execs)
+	}
+}
+
+type reader func([]byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
 func TestAPromptThatIsTooLongIsSaid(t *testing.T) {
 	t.Parallel()
 	b := sessiontest.New()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/madarco/agentbox/e2e/modelserver"
+	"github.com/madarco/agentbox/e2e/terminal"
 )
 
 const key = "sk-test-0123456789abcdefghijklmnopqrstuvwxyz"
@@ -284,15 +285,15 @@ func TestRealAgentsPlayAScriptInATerminal(t *testing.T) {
 			}
 			s := prepare(t, name)
 			write(t, s.project, hostileProject)
-			s.start(t, "please greet", func(term *terminal) {
-				term.wait("The greeting is committed.")
-				term.enter("and read the log")
-				term.wait("The log is read.")
+			s.start(t, "please greet", func(term *terminal.Terminal) {
+				term.Wait("The greeting is committed.")
+				term.Enter("and read the log")
+				term.Wait("The log is read.")
 			})
 			s.checkWork(t)
 			s.checkRequests(t, name, 1, 3, 4, 5, 6, 7, 8)
 			for _, prompt := range []string{"greet again", "greet a last time"} {
-				s.start(t, prompt, func(*terminal) {})
+				s.start(t, prompt, func(*terminal.Terminal) {})
 			}
 		})
 	}
@@ -300,18 +301,18 @@ func TestRealAgentsPlayAScriptInATerminal(t *testing.T) {
 
 // start starts the agent in a terminal, sees that a prompt which is typed
 // reaches the model, and ends the agent after more.
-func (s *stage) start(t *testing.T, prompt string, more func(*terminal)) {
+func (s *stage) start(t *testing.T, prompt string, more func(*terminal.Terminal)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	term := openTerminal(ctx, t, s.project, s.env, append([]string{"env"}, s.tui...)...)
-	defer term.close()
-	term.wait(s.ready)
-	term.enter(prompt)
+	term := terminal.Open(ctx, t, s.project, s.env, append([]string{"env"}, s.tui...)...)
+	defer term.Close()
+	term.Wait(s.ready)
+	term.Enter(prompt)
 	if _, err := s.server.Await(ctx, func(r modelserver.Request) bool {
 		return r.Kind == modelserver.Turn && strings.Contains(r.Prompt, prompt)
 	}); err != nil {
-		screen, _ := term.tmux("capture-pane", "-p")
+		screen, _ := term.Tmux("capture-pane", "-p")
 		t.Fatalf("the prompt does not reach the model: %v\n%s", err, screen)
 	}
 	more(term)

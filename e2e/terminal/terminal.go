@@ -1,4 +1,9 @@
-package modelserver_test
+// Package terminal drives a program as a person at a terminal does, for
+// end-to-end tests: keys go in, the screen is read, by a tmux of the test's own.
+//
+// Invariant: nothing waits by sleeping; the screen is looked at when the
+// program has printed something.
+package terminal
 
 import (
 	"bufio"
@@ -14,8 +19,8 @@ import (
 	"time"
 )
 
-// terminal is a program in a tmux of its own.
-type terminal struct {
+// Terminal is a program in a tmux of its own.
+type Terminal struct {
 	t       *testing.T
 	ctx     context.Context
 	socket  string
@@ -28,9 +33,9 @@ const tmuxConfig = `set -g default-terminal screen-256color
 set -g focus-events on
 `
 
-// openTerminal runs a program on a screen of 120 columns and 40 lines until the
-// test ends or close is called.
-func openTerminal(ctx context.Context, t *testing.T, dir string, env []string, command ...string) *terminal {
+// Open runs a program on a screen of 120 columns and 40 lines until the
+// test ends or Close is called.
+func Open(ctx context.Context, t *testing.T, dir string, env []string, command ...string) *Terminal {
 	t.Helper()
 	// The path of a socket must be short.
 	socketDir, err := os.MkdirTemp("", "tmux")
@@ -41,7 +46,7 @@ func openTerminal(ctx context.Context, t *testing.T, dir string, env []string, c
 	if err := os.WriteFile(config, []byte(tmuxConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, ctx: ctx, socket: filepath.Join(socketDir, "s"), changed: make(chan struct{}, 1)}
+	term := &Terminal{t: t, ctx: ctx, socket: filepath.Join(socketDir, "s"), changed: make(chan struct{}, 1)}
 	fifo := filepath.Join(socketDir, "alive")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
@@ -59,7 +64,7 @@ func openTerminal(ctx context.Context, t *testing.T, dir string, env []string, c
 		t.Fatalf("start tmux: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		term.close()
+		term.Close()
 		os.RemoveAll(socketDir)
 	})
 	if term.pid, err = strconv.Atoi(strings.TrimSpace(string(out))); err != nil {
@@ -70,7 +75,7 @@ func openTerminal(ctx context.Context, t *testing.T, dir string, env []string, c
 }
 
 // watch has tmux report what the program prints, by its control mode.
-func (term *terminal) watch() {
+func (term *Terminal) watch() {
 	control := exec.CommandContext(term.ctx, "tmux", "-S", term.socket, "-C", "attach", "-f", "ignore-size")
 	stdin, err := control.StdinPipe() // its end would detach
 	if err != nil {
@@ -111,8 +116,8 @@ func (term *terminal) watch() {
 // grace is how long a program may take to end when its terminal has gone.
 const grace = 30 * time.Second
 
-// close takes the program's terminal away and returns when it has ended.
-func (term *terminal) close() {
+// Close takes the program's terminal away and returns when it has ended.
+func (term *Terminal) Close() {
 	if err := exec.Command("tmux", "-S", term.socket, "kill-server").Run(); err != nil {
 		return // it was closed before
 	}
@@ -124,17 +129,30 @@ func (term *terminal) close() {
 	term.alive.Close()
 }
 
-func (term *terminal) tmux(args ...string) (string, error) {
+// Tmux runs one command of the tmux that the program runs in, and returns
+// what it prints.
+func (term *Terminal) Tmux(args ...string) (string, error) {
 	out, err := exec.CommandContext(term.ctx, "tmux", append([]string{"-S", term.socket}, args...)...).Output()
 	return string(out), err
 }
 
-// wait returns when the screen shows text.
-func (term *terminal) wait(text string) {
+// Ended returns when the program has ended and its terminal is gone.
+func (term *Terminal) Ended() {
+	term.t.Helper()
+	deadline, _ := term.ctx.Deadline()
+	_ = term.alive.SetReadDeadline(deadline)
+	if _, err := io.Copy(io.Discard, term.alive); err != nil {
+		screen, _ := term.Tmux("capture-pane", "-p")
+		term.t.Fatalf("the program does not end: %v\n%s", err, screen)
+	}
+}
+
+// Wait returns when the screen shows text.
+func (term *Terminal) Wait(text string) {
 	term.t.Helper()
 	last := ""
 	for {
-		screen, err := term.tmux("capture-pane", "-p")
+		screen, err := term.Tmux("capture-pane", "-p")
 		if err != nil {
 			term.t.Fatalf("the program has ended before its screen showed %q: %v; the last screen:\n%s", text, err, last)
 		}
@@ -150,17 +168,17 @@ func (term *terminal) wait(text string) {
 	}
 }
 
-// enter pastes a line, sees it on the screen and presses the enter key. Agents
+// Enter pastes a line, sees it on the screen and presses the enter key. Agents
 // take keys that come fast for a paste, with the enter key as a part of it.
-func (term *terminal) enter(line string) {
+func (term *Terminal) Enter(line string) {
 	term.t.Helper()
 	for _, args := range [][]string{{"set-buffer", "--", line}, {"paste-buffer", "-p"}} {
-		if _, err := term.tmux(args...); err != nil {
+		if _, err := term.Tmux(args...); err != nil {
 			term.t.Fatalf("tmux %s: %v", args[0], err)
 		}
 	}
-	term.wait(line)
-	if _, err := term.tmux("send-keys", "Enter"); err != nil {
+	term.Wait(line)
+	if _, err := term.Tmux("send-keys", "Enter"); err != nil {
 		term.t.Fatalf("press enter: %v", err)
 	}
 }

@@ -94,27 +94,38 @@ func isRelative(address string) bool {
 	return !filepath.IsAbs(address) && !withScheme.MatchString(address) && !helperURL.MatchString(address) && !scpLike.MatchString(address)
 }
 
-// stripUser drops what may be a secret: the user part of an HTTP address and
-// the password of any other. The user of an SSH address is part of where it goes.
+// stripUser drops what may be a secret: the user part and the query of an HTTP
+// address, and the password of any other. The user of an SSH address is part of
+// where it goes.
 func stripUser(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return address
 	}
+	s := strings.ToLower(scheme)
+	web := strings.HasSuffix(s, "http") || strings.HasSuffix(s, "https")
 	authority := rest
 	if _, err := url.Parse(address); err == nil {
 		authority, _, _ = strings.Cut(rest, "/")
 	} // else all before its last @ may be a secret: git takes what no other parser does
 	end := strings.LastIndexByte(authority, '@')
-	if end < 0 {
-		return address
+	kept := ""
+	if end >= 0 && !web {
+		kept, _, _ = strings.Cut(authority[:end], ":")
+		kept += "@"
 	}
-	kept, _, _ := strings.Cut(authority[:end], ":")
-	kept += "@"
-	if s := strings.ToLower(scheme); strings.HasSuffix(s, "http") || strings.HasSuffix(s, "https") {
-		kept = ""
+	if rest = rest[end+1:]; web {
+		rest = withoutQuery(rest)
 	}
-	return scheme + "://" + kept + rest[end+1:]
+	return scheme + "://" + kept + rest
+}
+
+// withoutQuery is what stands before a query or a fragment.
+func withoutQuery(address string) string {
+	if i := strings.IndexAny(address, "?#"); i >= 0 {
+		return address[:i]
+	}
+	return address
 }
 
 var userInURL = regexp.MustCompile(`://\S*@`)

@@ -21,6 +21,9 @@ func Guard(folder, userHome string, home core.Home) error {
 	if err != nil {
 		return fmt.Errorf("look at the project: %w", err)
 	}
+	if dir == resolved(userHome) {
+		return fmt.Errorf("project %s: %w: it is your home folder, and a box would get all that is in it", dir, ErrTooWide)
+	}
 	if within(resolved(userHome), dir) {
 		return fmt.Errorf("project %s: %w: your home folder lies in it", dir, ErrTooWide)
 	}

@@ -153,7 +153,7 @@ func (p *Project) Seeds(ctx context.Context, step Step) (map[string]string, erro
 	if len(p.parts) == 0 {
 		return nil, nil
 	}
-	done := step("seed")
+	done := step("read the history")
 	folders := map[string]string{}
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.NumCPU())

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/madarco/agentbox/core"
@@ -39,6 +41,8 @@ func TestReport(t *testing.T) {
 		{"no boxes", resolve("", "/r"), 2, "error: no box in project /r\nnext: agentbox create makes one; agentbox list --all shows those of other projects\n"},
 		{"a slip", resolve("slo", "/p"), 2, "error: no box \"slo\"\n  solo  (id b00000003, in /q)\nnext: did you mean one of these? agentbox list --all shows every box\n"},
 		{"a newer state", fmt.Errorf("read: %w", state.ErrNewer), 6, "error: read: a newer version of agentbox wrote the state file\nnext: update agentbox, or set AGENTBOX_HOME to another folder\n"},
+		{"a folder that is not writable", fmt.Errorf("create: %w", &fs.PathError{Op: "mkdir", Path: "/h", Err: syscall.EROFS}), 1, "error: create: mkdir /h: read-only file system\nnext: agentbox doctor tries what has to be writable; AGENTBOX_HOME names another state folder\n"},
+		{"a full disk", fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "/h/x", Err: syscall.ENOSPC}), 3, "error: write: write /h/x: no space left on device\nnext: make room there, for example with agentbox seed purge, or set AGENTBOX_HOME to another disk\n"},
 		{"a terminal escape", errors.New("remote: \x1b]0;x\x07"), 1, "error: \"remote: \\u001b]0;x\\u0007\"\n"},
 	}
 	for _, tc := range cases {

@@ -3,6 +3,8 @@ package fail
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/core"
@@ -46,6 +48,22 @@ var rules = []func(error) *Error{
 	is(gitgate.ErrInTheWay, Usage, ""),
 	is(gitgate.ErrNoGit, Unavailable, ""),
 	is(core.ErrInvalid, Usage, ""),
+	file,
+}
+
+// file is a file or folder that could not be used. Most often it is the state
+// folder; the message names it.
+func file(err error) *Error {
+	var path *fs.PathError
+	switch {
+	case !errors.As(err, &path):
+		return nil
+	case errors.Is(path, syscall.ENOSPC):
+		return &Error{Code: Unavailable, Next: "make room there, for example with agentbox seed purge, or set AGENTBOX_HOME to another disk"}
+	case errors.Is(path, fs.ErrPermission), errors.Is(path, syscall.EROFS), errors.Is(path, syscall.ENOTDIR):
+		return &Error{Code: Failed, Next: "agentbox doctor tries what has to be writable; AGENTBOX_HOME names another state folder"}
+	}
+	return nil
 }
 
 func is(sentinel error, code Code, next string) func(error) *Error {

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -46,7 +47,8 @@ func unreachable(ctx context.Context, log string, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return &fail.Error{Err: err, Code: fail.Relay, Next: "look into " + log}
+	next := fail.Of(err).Next
+	return &fail.Error{Err: err, Code: fail.Relay, Next: cmp.Or(next, "look into "+log)}
 }
 
 // Daemon is the life of the relay.

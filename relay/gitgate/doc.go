@@ -20,9 +20,9 @@
 // Invariants:
 //   - git runs on a box's objects only in repositories that the host alone
 //     writes, with hooks, helpers and system configuration off.
-//   - What a box sends is scanned by our own decoder before git reads it, is
-//     taken into the box's own gate first, and reaches the user's repository
-//     only once the gate has accepted it.
+//   - What a box sends is scanned by our own decoder before git reads it, stays
+//     in quarantine until it is known to be whole and harmless, is taken into the
+//     box's own gate first, and reaches the user's repository only from there.
 //   - No byte of a box starts an argument: arguments are fixed words, object
 //     ids and validated names; everything else goes through standard input.
 //   - The seed holds what every box of the project may see and never loses an

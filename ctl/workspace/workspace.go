@@ -45,7 +45,7 @@ func Build(ctx context.Context, repo setup.Repo, stream io.Reader) error {
 		{"settle the index", b.settle},
 	} {
 		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("make the repository at %s: %s: %w", b.dir, step.name, err)
+			return fmt.Errorf("make the repository at %s: %s: %w", b.dir, step.name, explain(b.dir, err))
 		}
 	}
 	return nil
@@ -67,7 +67,7 @@ func Fill(dir core.BoxPath, stream io.Reader) error {
 		return err
 	}
 	if err := fill(); err != nil {
-		return fmt.Errorf("fill %s: %w", dir, err)
+		return fmt.Errorf("fill %s: %w", dir, explain(string(dir), err))
 	}
 	return nil
 }

@@ -202,7 +202,7 @@ func (r *runner) failure(c command, err error, stderr *capped.Buffer) error {
 		return fmt.Errorf("git %s: %w", c.args[0], err)
 	}
 	failed := &gitError{c.args[0], exit.ExitCode(), core.Untrusted(withoutUsers(strings.TrimSpace(stderr.String())))}
-	if strings.Contains(stderr.String(), "No space left on device") {
+	if words := stderr.String(); strings.Contains(words, "No space left on device") || strings.Contains(words, "Out of diskspace") {
 		return fmt.Errorf("%w: %w", ErrFull, failed)
 	}
 	return failed

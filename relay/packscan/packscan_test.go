@@ -2,12 +2,7 @@ package packscan_test
 
 import (
 	"bytes"
-	"compress/zlib"
-	"crypto/sha1" //nolint:gosec // the format's checksum
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
-	"hash"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -18,90 +13,27 @@ import (
 	"testing/iotest"
 
 	"github.com/madarco/agentbox/relay/packscan"
-)
-
-// packer builds packs, honest ones and others.
-type packer struct {
-	bytes.Buffer
-	format string
-}
-
-func newPack(format string, count uint32) *packer {
-	p := &packer{format: format}
-	p.WriteString("PACK")
-	_ = binary.Write(p, binary.BigEndian, uint32(2))
-	_ = binary.Write(p, binary.BigEndian, count)
-	return p
-}
-
-func (p *packer) head(kind byte, size uint64) *packer {
-	c := kind<<4 | byte(size&15)
-	for size >>= 4; size > 0; size >>= 7 {
-		p.WriteByte(c | 0x80)
-		c = byte(size & 0x7f)
-	}
-	p.WriteByte(c)
-	return p
-}
-
-func (p *packer) deflate(body []byte) *packer {
-	w := zlib.NewWriter(p)
-	_, _ = w.Write(body)
-	_ = w.Close()
-	return p
-}
-
-// zeros deflates n zero bytes without holding them.
-func (p *packer) zeros(n int64) *packer {
-	w := zlib.NewWriter(p)
-	_, _ = io.CopyN(w, zero{}, n)
-	_ = w.Close()
-	return p
-}
-
-type zero struct{}
-
-func (zero) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-func (p *packer) raw(b ...byte) *packer { p.Write(b); return p }
-
-func (p *packer) seal() []byte {
-	var h hash.Hash = sha1.New() //nolint:gosec // the format's checksum
-	if p.format == "sha256" {
-		h = sha256.New()
-	}
-	h.Write(p.Bytes())
-	return h.Sum(p.Bytes())
-}
-
-func delta(from, to uint64, ops ...byte) []byte {
-	return append(binary.AppendUvarint(binary.AppendUvarint(nil, from), to), ops...)
-}
-
-const (
-	blob     = 3
-	ofsDelta = 6
-	refDelta = 7
+	"github.com/madarco/agentbox/relay/packscan/packtest"
 )
 
 func TestScanPasses(t *testing.T) {
 	t.Parallel()
-	twice := newPack("sha1", 2).head(blob, 5).deflate([]byte("hello"))
+	twice := packtest.New("sha1", 2).Head(packtest.Blob, 5).Deflate([]byte("hello"))
 	back := byte(twice.Len() - 12)
-	d := delta(5, 10, 0x90, 5, 0x90, 5)
-	twice.head(ofsDelta, uint64(len(d))).raw(back).deflate(d)
+	d := packtest.Delta(5, 10, 0x90, 5, 0x90, 5)
+	twice.Head(packtest.OfsDelta, uint64(len(d))).Raw(back).Deflate(d)
 	for name, c := range map[string]struct {
 		pack   []byte
 		format string
 		want   packscan.Result
 	}{
-		"empty":         {newPack("sha1", 0).seal(), "sha1", packscan.Result{Bytes: 32}},
-		"empty sha256":  {newPack("sha256", 0).seal(), "sha256", packscan.Result{Bytes: 44}},
-		"blob":          {newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal(), "sha1", packscan.Result{Objects: 1, Largest: 5, Inflated: 5}},
-		"empty blob":    {newPack("sha1", 1).head(blob, 0).deflate(nil).seal(), "sha1", packscan.Result{Objects: 1}},
-		"offset delta":  {twice.seal(), "sha1", packscan.Result{Objects: 2, Largest: 10, Inflated: 15}},
-		"thin":          {newPack("sha256", 1).head(refDelta, 2).raw(make([]byte, 32)...).deflate(delta(0, 0)).seal(), "sha256", packscan.Result{Objects: 1, Largest: 2, Inflated: 2}},
-		"million zeros": {newPack("sha1", 1).head(blob, 1_000_000).zeros(1_000_000).seal(), "sha1", packscan.Result{Objects: 1, Largest: 1_000_000, Inflated: 1_000_000}},
+		"empty":         {packtest.New("sha1", 0).Seal(), "sha1", packscan.Result{Bytes: 32}},
+		"empty sha256":  {packtest.New("sha256", 0).Seal(), "sha256", packscan.Result{Bytes: 44}},
+		"blob":          {packtest.New("sha1", 1).Head(packtest.Blob, 5).Deflate([]byte("hello")).Seal(), "sha1", packscan.Result{Objects: 1, Largest: 5, Inflated: 5}},
+		"empty blob":    {packtest.New("sha1", 1).Head(packtest.Blob, 0).Deflate(nil).Seal(), "sha1", packscan.Result{Objects: 1}},
+		"offset delta":  {twice.Seal(), "sha1", packscan.Result{Objects: 2, Largest: 10, Inflated: 15}},
+		"thin":          {packtest.New("sha256", 1).Head(packtest.RefDelta, 2).Raw(make([]byte, 32)...).Deflate(packtest.Delta(0, 0)).Seal(), "sha256", packscan.Result{Objects: 1, Largest: 2, Inflated: 2}},
+		"million zeros": {packtest.New("sha1", 1).Head(packtest.Blob, 1_000_000).Zeros(1_000_000).Seal(), "sha1", packscan.Result{Objects: 1, Largest: 1_000_000, Inflated: 1_000_000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,17 +56,17 @@ func TestScanPasses(t *testing.T) {
 // TestScanBounds holds the packs that git itself would unfold at the host's cost.
 func TestScanBounds(t *testing.T) {
 	t.Parallel()
-	deep := newPack("sha1", 6).head(blob, 1).deflate([]byte("x"))
+	deep := packtest.New("sha1", 6).Head(packtest.Blob, 1).Deflate([]byte("x"))
 	last := 12
 	for range 5 {
 		here := deep.Len()
-		d := delta(1, 1, 0x90, 1)
-		deep.head(ofsDelta, uint64(len(d))).raw(byte(here - last)).deflate(d)
+		d := packtest.Delta(1, 1, 0x90, 1)
+		deep.Head(packtest.OfsDelta, uint64(len(d))).Raw(byte(here - last)).Deflate(d)
 		last = here
 	}
-	sum := newPack("sha1", 3)
+	sum := packtest.New("sha1", 3)
 	for range 3 {
-		sum.head(blob, 900).zeros(900)
+		sum.Head(packtest.Blob, 900).Zeros(900)
 	}
 	small := packscan.Limits{Objects: 10, ObjectBytes: 1000, InflatedBytes: 2000, PackBytes: 4000, Ratio: 10, DeltaDepth: 4}
 	for name, c := range map[string]struct {
@@ -142,13 +74,13 @@ func TestScanBounds(t *testing.T) {
 		limits packscan.Limits
 		want   packscan.Bound
 	}{
-		"count of 2^31-1":      {newPack("sha1", 1<<31-1).seal(), packscan.Defaults, packscan.BoundObjects},
-		"blob of 1.5 GB":       {newPack("sha1", 1).head(blob, 1536<<20).zeros(1 << 20).seal(), packscan.Defaults, packscan.BoundObject},
-		"delta bomb of 1.6 GB": {newPack("sha1", 1).head(refDelta, 6).raw(make([]byte, 20)...).deflate(delta(0, 1600<<20)).seal(), packscan.Defaults, packscan.BoundObject},
-		"zip bomb":             {newPack("sha1", 1).head(blob, 80<<20).zeros(80 << 20).seal(), packscan.Defaults, packscan.BoundRatio},
-		"sum of objects":       {sum.seal(), small, packscan.BoundInflated},
-		"pack bytes":           {append(newPack("sha1", 0).seal(), make([]byte, 5000)...), small, packscan.BoundPack},
-		"delta chain":          {deep.seal(), small, packscan.BoundDepth},
+		"count of 2^31-1":      {packtest.New("sha1", 1<<31-1).Seal(), packscan.Defaults, packscan.BoundObjects},
+		"blob of 1.5 GB":       {packtest.New("sha1", 1).Head(packtest.Blob, 1536<<20).Zeros(1 << 20).Seal(), packscan.Defaults, packscan.BoundObject},
+		"delta bomb of 1.6 GB": {packtest.New("sha1", 1).Head(packtest.RefDelta, 6).Raw(make([]byte, 20)...).Deflate(packtest.Delta(0, 1600<<20)).Seal(), packscan.Defaults, packscan.BoundObject},
+		"zip bomb":             {packtest.New("sha1", 1).Head(packtest.Blob, 80<<20).Zeros(80 << 20).Seal(), packscan.Defaults, packscan.BoundRatio},
+		"sum of objects":       {sum.Seal(), small, packscan.BoundInflated},
+		"pack bytes":           {append(packtest.New("sha1", 0).Seal(), make([]byte, 5000)...), small, packscan.BoundPack},
+		"delta chain":          {deep.Seal(), small, packscan.BoundDepth},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +98,7 @@ func TestScanBounds(t *testing.T) {
 
 func TestScanMalformed(t *testing.T) {
 	t.Parallel()
-	good := newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal()
+	good := packtest.New("sha1", 1).Head(packtest.Blob, 5).Deflate([]byte("hello")).Seal()
 	flipped := bytes.Clone(good)
 	flipped[16] ^= 1
 	unsummed := bytes.Clone(good)
@@ -182,20 +114,20 @@ func TestScanMalformed(t *testing.T) {
 		"bit flip":                 flipped,
 		"wrong trailer":            unsummed,
 		"data behind":              append(bytes.Clone(good), 'x'),
-		"count too small":          newPack("sha1", 0).head(blob, 5).deflate([]byte("hello")).seal(),
-		"count too large":          newPack("sha1", 2).head(blob, 5).deflate([]byte("hello")).seal(),
-		"longer than declared":     newPack("sha1", 1).head(blob, 4).deflate([]byte("hello")).seal(),
-		"shorter than declared":    newPack("sha1", 1).head(blob, 6).deflate([]byte("hello")).seal(),
-		"type 0":                   newPack("sha1", 1).head(0, 0).deflate(nil).seal(),
-		"type 5":                   newPack("sha1", 1).head(5, 0).deflate(nil).seal(),
-		"endless size":             newPack("sha1", 1).raw(bytes.Repeat([]byte{0xff}, 30)...).seal(),
-		"delta before the pack":    newPack("sha1", 1).head(ofsDelta, 2).raw(100).deflate(delta(0, 0)).seal(),
-		"delta on itself":          newPack("sha1", 1).head(ofsDelta, 2).raw(0).deflate(delta(0, 0)).seal(),
-		"delta into an object":     newPack("sha1", 2).head(blob, 5).deflate([]byte("hello")).head(ofsDelta, 2).raw(3).deflate(delta(5, 0)).seal(),
-		"endless delta offset":     newPack("sha1", 1).head(ofsDelta, 2).raw(bytes.Repeat([]byte{0xff}, 30)...).seal(),
-		"delta of another base":    newPack("sha1", 2).head(blob, 0).deflate(nil).head(ofsDelta, 2).raw(9).deflate(delta(7, 0)).seal(),
-		"delta without its header": newPack("sha1", 1).head(refDelta, 1).raw(make([]byte, 20)...).deflate([]byte{0xff}).seal(),
-		"delta size of 2^70":       newPack("sha1", 1).head(refDelta, 12).raw(make([]byte, 20)...).deflate(bytes.Repeat([]byte{0xff}, 12)).seal(),
+		"count too small":          packtest.New("sha1", 0).Head(packtest.Blob, 5).Deflate([]byte("hello")).Seal(),
+		"count too large":          packtest.New("sha1", 2).Head(packtest.Blob, 5).Deflate([]byte("hello")).Seal(),
+		"longer than declared":     packtest.New("sha1", 1).Head(packtest.Blob, 4).Deflate([]byte("hello")).Seal(),
+		"shorter than declared":    packtest.New("sha1", 1).Head(packtest.Blob, 6).Deflate([]byte("hello")).Seal(),
+		"type 0":                   packtest.New("sha1", 1).Head(0, 0).Deflate(nil).Seal(),
+		"type 5":                   packtest.New("sha1", 1).Head(5, 0).Deflate(nil).Seal(),
+		"endless size":             packtest.New("sha1", 1).Raw(bytes.Repeat([]byte{0xff}, 30)...).Seal(),
+		"delta before the pack":    packtest.New("sha1", 1).Head(packtest.OfsDelta, 2).Raw(100).Deflate(packtest.Delta(0, 0)).Seal(),
+		"delta on itself":          packtest.New("sha1", 1).Head(packtest.OfsDelta, 2).Raw(0).Deflate(packtest.Delta(0, 0)).Seal(),
+		"delta into an object":     packtest.New("sha1", 2).Head(packtest.Blob, 5).Deflate([]byte("hello")).Head(packtest.OfsDelta, 2).Raw(3).Deflate(packtest.Delta(5, 0)).Seal(),
+		"endless delta offset":     packtest.New("sha1", 1).Head(packtest.OfsDelta, 2).Raw(bytes.Repeat([]byte{0xff}, 30)...).Seal(),
+		"delta of another base":    packtest.New("sha1", 2).Head(packtest.Blob, 0).Deflate(nil).Head(packtest.OfsDelta, 2).Raw(9).Deflate(packtest.Delta(7, 0)).Seal(),
+		"delta without its header": packtest.New("sha1", 1).Head(packtest.RefDelta, 1).Raw(make([]byte, 20)...).Deflate([]byte{0xff}).Seal(),
+		"delta size of 2^70":       packtest.New("sha1", 1).Head(packtest.RefDelta, 12).Raw(make([]byte, 20)...).Deflate(bytes.Repeat([]byte{0xff}, 12)).Seal(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,7 +140,7 @@ func TestScanMalformed(t *testing.T) {
 
 func TestScanKeepsTheReadersError(t *testing.T) {
 	t.Parallel()
-	good := newPack("sha1", 1).head(blob, 1<<20).zeros(1 << 20).seal()
+	good := packtest.New("sha1", 1).Head(packtest.Blob, 1<<20).Zeros(1 << 20).Seal()
 	gone := errors.New("gone")
 	for _, at := range []int{0, 5, 14, 600, len(good) - 3} {
 		r := io.MultiReader(bytes.NewReader(good[:at]), iotest.ErrReader(gone))
@@ -225,21 +157,21 @@ func TestScanKeepsTheReadersError(t *testing.T) {
 // when it came in one piece with what was fine.
 func TestCopyPassesNothingOnUnseen(t *testing.T) {
 	t.Parallel()
-	bomb := newPack("sha1", 2).head(blob, 5).deflate([]byte("hello"))
+	bomb := packtest.New("sha1", 2).Head(packtest.Blob, 5).Deflate([]byte("hello"))
 	fine := bomb.Len()
 	noise := make([]byte, 200<<10) // more than any buffer, and compresses to no less
 	rand.NewChaCha8([32]byte{}).Read(noise)
-	d := delta(0, 1600<<20, noise...)
-	bomb.head(refDelta, uint64(len(d))).raw(make([]byte, 20)...).deflate(d)
-	badSum := newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal()
+	d := packtest.Delta(0, 1600<<20, noise...)
+	bomb.Head(packtest.RefDelta, uint64(len(d))).Raw(make([]byte, 20)...).Deflate(d)
+	badSum := packtest.New("sha1", 1).Head(packtest.Blob, 5).Deflate([]byte("hello")).Seal()
 	badSum[len(badSum)-1] ^= 1
 	for name, c := range map[string]struct {
 		pack []byte
 		most int
 	}{
-		"delta that makes too much": {bomb.seal(), fine + 64},
+		"delta that makes too much": {bomb.Seal(), fine + 64},
 		"wrong checksum":            {badSum, len(badSum) - 20},
-		"bytes behind it":           {append(newPack("sha1", 0).seal(), 'x'), 12},
+		"bytes behind it":           {append(packtest.New("sha1", 0).Seal(), 'x'), 12},
 	} {
 		var passed bytes.Buffer
 		if _, err := packscan.Copy(&passed, bytes.NewReader(c.pack), "sha1", packscan.Defaults); err == nil {
@@ -256,7 +188,7 @@ func TestCopyKeepsTheWritersError(t *testing.T) {
 	read, write := io.Pipe()
 	gone := errors.New("gone")
 	read.CloseWithError(gone)
-	if _, err := packscan.Copy(write, bytes.NewReader(newPack("sha1", 0).seal()), "sha1", packscan.Defaults); !errors.Is(err, gone) {
+	if _, err := packscan.Copy(write, bytes.NewReader(packtest.New("sha1", 0).Seal()), "sha1", packscan.Defaults); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -318,10 +250,10 @@ func gitPack(t testing.TB, format string) []byte {
 }
 
 func FuzzScan(f *testing.F) {
-	f.Add(newPack("sha1", 0).seal(), false)
-	f.Add(newPack("sha1", 1).head(blob, 5).deflate([]byte("hello")).seal(), false)
-	f.Add(newPack("sha256", 1).head(refDelta, 2).raw(make([]byte, 32)...).deflate(delta(0, 0)).seal(), true)
-	f.Add(newPack("sha1", 1).head(refDelta, 6).raw(make([]byte, 20)...).deflate(delta(0, 1600<<20)).seal(), false)
+	f.Add(packtest.New("sha1", 0).Seal(), false)
+	f.Add(packtest.New("sha1", 1).Head(packtest.Blob, 5).Deflate([]byte("hello")).Seal(), false)
+	f.Add(packtest.New("sha256", 1).Head(packtest.RefDelta, 2).Raw(make([]byte, 32)...).Deflate(packtest.Delta(0, 0)).Seal(), true)
+	f.Add(packtest.New("sha1", 1).Head(packtest.RefDelta, 6).Raw(make([]byte, 20)...).Deflate(packtest.Delta(0, 1600<<20)).Seal(), false)
 	limits := packscan.Limits{Objects: 100, ObjectBytes: 1 << 16, InflatedBytes: 1 << 18, PackBytes: 1 << 16, Ratio: 100, DeltaDepth: 10}
 	f.Fuzz(func(t *testing.T, pack []byte, wide bool) {
 		format := "sha1"

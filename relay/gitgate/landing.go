@@ -2,7 +2,6 @@ package gitgate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -89,8 +88,8 @@ func (g *gate) land(ctx context.Context, r relay.LandRequest) (wire.Landing, err
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, relay.ErrBusy) || attempt == moveAttempts {
-			return l, err
+		if ctx.Err() != nil || attempt == moveAttempts {
+			return l, err // else git may find next time what somebody has just removed or locked
 		}
 		if err := rest(ctx, moveRest<<attempt); err != nil {
 			return l, err

@@ -1,6 +1,7 @@
 package gitgate
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -87,10 +88,10 @@ func (g *gate) intoUser(user *Repository) command {
 	cmd.config = append(slices.Concat(noExecution, thrift),
 		"receive.fsckObjects=false", // the gate has done it
 		"receive.autogc=false", fmt.Sprintf("receive.unpackLimit=%d", unpackLimit), "receive.denyCurrentBranch=refuse",
-		"receive.denyNonFastForwards=false", "core.alternateRefsCommand=true", "core.logAllRefUpdates=true",
+		"core.bigFileThreshold="+bigFile, "receive.denyNonFastForwards=false", "core.alternateRefsCommand=true", "core.logAllRefUpdates=true",
 	)
 	cmd.env = append(cmd.env, g.signature()...)
-	cmd.limits = &importBounds
+	cmd.limits, cmd.deadline = g.h.largeBounds(), transfer
 	return cmd
 }
 
@@ -115,23 +116,21 @@ var errManyObjects = errors.New("many objects")
 // repository has all that it reaches. Where that does not do, all that both
 // repositories know is left out, and git looks whether the rest is whole.
 func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate) (reason string, err error) {
-	if !u.Old.IsZero() && g.extend(ctx, user, u) == nil {
+	collecting := collectsGarbage(user)
+	if !u.Old.IsZero() && !collecting && g.extend(ctx, user, u) == nil {
 		return "", nil
 	}
-	theirs, err := g.h.listRefs(ctx, g.h.theirs(user))
+	have, err := g.bothHave(ctx, user, "")
 	if err != nil {
 		return "", err
 	}
-	var have []core.ObjectID
-	for _, r := range theirs {
-		have = append(have, r.oid)
-	}
-	if have, err = g.h.existing(ctx, g.in(), have); err != nil {
-		return "", err
+	take := g.intoUser(user)
+	if collecting {
+		take.config = append(take.config, "receive.unpackLimit=1")
 	}
 	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: have}
 	err = g.h.packTo(ctx, p, func(fresh io.Reader) error {
-		refused, err := g.h.receive(ctx, g.intoUser(user), g.repo.ObjectFormat, []policy.RefUpdate{u}, fresh)
+		refused, err := g.h.receive(ctx, take, g.repo.ObjectFormat, []policy.RefUpdate{u}, fresh)
 		if err == nil && refused["unpack"] != "" {
 			err = fmt.Errorf("the user's repository did not take the objects: %s", core.Untrusted(refused["unpack"]).Quote())
 		}
@@ -146,7 +145,9 @@ func (g *gate) deliver(ctx context.Context, user *Repository, u policy.RefUpdate
 func (g *gate) extend(ctx context.Context, user *Repository, u policy.RefUpdate) error {
 	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: []core.ObjectID{u.Old}}
 	err := g.h.packTo(ctx, p, func(fresh io.Reader) error {
-		count, pack, err := objectCount(fresh)
+		in := bufio.NewReaderSize(fresh, fewBytes)
+		_, more := in.Peek(fewBytes)
+		count, pack, err := objectCount(in)
 		if err != nil {
 			return err
 		}
@@ -154,11 +155,11 @@ func (g *gate) extend(ctx context.Context, user *Repository, u policy.RefUpdate)
 			return errManyObjects
 		}
 		take := g.h.theirs(user, "unpack-objects", "-q")
-		if count > unpackLimit {
+		if count > unpackLimit || more == nil { // many, or large: git would hold each whole in memory
 			take.args = []string{"index-pack", "--stdin"}
 		}
-		take.config = slices.Concat(noExecution, thrift)
-		take.stdin, take.limits = pack, &importBounds
+		take.config = slices.Concat(noExecution, thrift, []string{"core.bigFileThreshold=" + bigFile})
+		take.stdin, take.limits, take.deadline = pack, g.h.largeBounds(), transfer
 		_, err = g.h.run.run(ctx, take)
 		return err
 	})

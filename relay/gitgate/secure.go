@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -51,17 +54,8 @@ func (g *gate) wholeThere(ctx context.Context, user *Repository, u policy.RefUpd
 // resend gives the user's repository all of a commit that its other refs don't
 // hold.
 func (g *gate) resend(ctx context.Context, user *Repository, u policy.RefUpdate) error {
-	theirs, err := g.h.listRefs(ctx, g.h.theirs(user))
+	have, err := g.bothHave(ctx, user, u.Ref)
 	if err != nil {
-		return err
-	}
-	var have []core.ObjectID
-	for _, r := range theirs {
-		if r.name != u.Ref {
-			have = append(have, r.oid)
-		}
-	}
-	if have, err = g.h.existing(ctx, g.in(), have); err != nil {
 		return err
 	}
 	p := packing{from: g.in(), want: []core.ObjectID{u.New}, exclude: have}
@@ -72,4 +66,29 @@ func (g *gate) resend(ctx context.Context, user *Repository, u policy.RefUpdate)
 		_, err := g.h.run.run(ctx, take)
 		return err
 	})
+}
+
+// bothHave are the commits that refs of the user's hold, but the one named, and
+// that the gate knows. It asks nothing of the objects: one of them may be the one
+// that is missing.
+func (g *gate) bothHave(ctx context.Context, user *Repository, but string) ([]core.ObjectID, error) {
+	out, err := g.h.run.run(ctx, g.h.theirs(user, "for-each-ref", "--format=%(objectname) %(refname)"))
+	if err != nil {
+		return nil, err
+	}
+	var theirs []core.ObjectID
+	for line := range strings.Lines(string(out)) {
+		if id, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok && name != but {
+			theirs = append(theirs, core.ObjectID(id))
+		}
+	}
+	return g.h.existing(ctx, g.in(), theirs)
+}
+
+// collectsGarbage tells whether a gc of the user's runs. What comes as a pack is
+// then safe, because git keeps a pack that it takes in until its ref holds it,
+// while it removes objects that came one by one.
+func collectsGarbage(user *Repository) bool {
+	_, err := os.Lstat(filepath.Join(user.CommonDir, "gc.pid"))
+	return err == nil
 }

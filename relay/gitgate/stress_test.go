@@ -180,6 +180,6 @@ func (w *world) userAtWork(n int, branch core.BranchName) error {
 		return err
 	}
 	_, _ = w.user.try("", "branch", "-q", "-D", string(branch)) // it may not be there, or be moving
-	_, err := w.user.try("", "prune", "--expire=now")
+	_, err := w.user.try("", "gc", "-q", "--prune=now")
 	return err
 }

@@ -94,6 +94,38 @@ func TestRunFillsTheBox(t *testing.T) {
 	}
 }
 
+func TestAProjectWithoutARepositoryIsFilledFirst(t *testing.T) {
+	o := options(t)
+	makeRepo, made := o.MakeRepo, false
+	o.MakeRepo = func(ctx context.Context, repo stream.Repo, r io.Reader) error {
+		made = true
+		return makeRepo(ctx, repo, r)
+	}
+	var got string
+	o.Fill = func(dir core.BoxPath, r io.Reader) error {
+		text, err := io.ReadAll(stream.NewSection(r))
+		got = string(dir) + ": " + string(text)
+		if made {
+			t.Error("a repository was made before the files were there")
+		}
+		return err
+	}
+	section := func(text string) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
+	}
+	var in bytes.Buffer
+	header := stream.Header{RelayEnv: map[string]string{relayenv.Token: "t"}, Folder: true, Repos: []stream.Repo{repo("/workspace/nested")}}
+	err := errors.Join(
+		stream.WriteHeader(&in, header), stream.WriteSection(&in, section("files")), stream.WriteSection(&in, section("for /workspace/nested")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), &in, o); err != nil || got != "/workspace: files" || !made || in.Len() > 0 {
+		t.Errorf("filled %q, made %t, %v", got, made, err)
+	}
+}
+
 func TestTheWordIsGivenLastAndTheDaemonAwaited(t *testing.T) {
 	o := options(t)
 	inner, made := o.MakeRepo, make(chan struct{})

@@ -169,6 +169,10 @@ feed' second; put "$(printf 'untracked\351')"; put ':!x'; git add -- ':(literal)
 	{name: "attributes of the user", once: true, proves: "attributes for all repositories rank below the project's", script: `start; printf 'a\r\n' >x.user-crlf; git add x.user-crlf; git commit -qm x; rm x.user-crlf; git checkout -q -- .; printf 'b\r\n' >>x.user-crlf; printf 'c\n' >>y.user-crlf`},
 	{name: "folder of a repository", once: true, proves: "the whole repository comes along", script: `start; put dir/c`, project: "repo/dir"},
 	{name: "start elsewhere", once: true, proves: "--from carries no uncommitted work", from: "v1", differs: true, notes: []string{`starts at "v1"`}, script: `start; git tag v1; put a second; save; put a third; put new`},
+	{
+		name: "start elsewhere with a repository within", once: true, proves: "--from is for the project's own repository", from: "rel-1", differs: true, notes: []string{`starts at "rel-1"`, "lib"},
+		script: `start; git branch rel-1; put a second; save; git init -q -b main lib; cd lib; git config user.name a; git config user.email a@b; put l; save; put l second`,
+	},
 	{name: "start nowhere", once: true, proves: "--from names a commit", from: "nope", refused: gitgate.ErrNoCommit, script: `start`},
 	{name: "start with an option", once: true, proves: "--from is no option of git's", from: "--help", refused: gitgate.ErrNoCommit, script: `start`},
 	{

@@ -63,9 +63,7 @@ func (g *gate) stage(ctx context.Context, pack io.Reader) (*quarantine, error) {
 	}
 	cmd.config = append(cmd.config, "core.bigFileThreshold="+bigFile)
 	cmd.deadline = network
-	cmd.limits = &bounds{
-		memory: importBounds.memory, file: 2 * g.h.pack.PackBytes, cpu: importBounds.cpu + g.h.pack.InflatedBytes/cpuBytes,
-	}
+	cmd.limits = g.h.largeBounds()
 	if err := q.take(ctx, cmd, in); err != nil {
 		return q, errors.Join(err, q.remove())
 	}
@@ -80,6 +78,11 @@ const (
 	// cpuBytes is how many bytes git at least checks in a second.
 	cpuBytes = 10 << 20
 )
+
+// largeBounds suit whoever takes in the largest pack, which git streams.
+func (h *Host) largeBounds() *bounds {
+	return &bounds{memory: importBounds.memory, file: 2 * h.pack.PackBytes, cpu: importBounds.cpu + h.pack.InflatedBytes/cpuBytes}
+}
 
 // take runs the command over the scanned pack.
 func (q *quarantine) take(ctx context.Context, cmd command, pack io.Reader) error {

@@ -199,9 +199,10 @@ func TestEachSessionCanBeLeftInTheSameWay(t *testing.T) {
 
 func TestASessionThatRunsIsNotStartedTwice(t *testing.T) {
 	ctx, s := sessions(t)
-	if err := s.Start(ctx, shell("ab", "exec cat")); err != nil {
+	if err := s.Start(ctx, shell("ab", told+"; exec cat")); err != nil {
 		t.Fatal(err)
 	}
+	heard(ctx, t) // so its request was taken
 	if err := s.Start(ctx, shell("ab", "exec cat", "KEY=x")); !errors.Is(err, ErrExists) {
 		t.Errorf("a second start: %v", err)
 	}

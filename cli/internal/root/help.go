@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -172,7 +173,7 @@ func exitCodes(w io.Writer) error {
 	for _, c := range fail.Codes {
 		fmt.Fprintf(&b, "  %3d  %s\n", c.Code, c.Meaning)
 	}
-	b.WriteString("\nCommands that run something in a box (shell, create -- …, git) end with its code.\n")
+	b.WriteString("\nCommands that run something in a box (shell, create -- …, run, the agents,\nattach, land, git) end with its code.\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write the help: %w", err)
 	}
@@ -186,10 +187,29 @@ func unknown(at *cli.Command, word string) error {
 	for _, sub := range at.Commands {
 		names = append(names, sub.Names()...)
 	}
-	if near := nearest(names, word); near != "" {
+	if whole := below(at, word); whole != "" {
+		next = "did you mean: " + whole
+	} else if near := nearest(names, word); near != "" {
 		next = "did you mean: " + at.FullName() + " " + near
 	}
 	return fail.Usagef(next, "no command %s in %s", core.Untrusted(word).Quote(), at.FullName())
+}
+
+// below is the only command under those of at that has this very name, in
+// full: who types push means git push, and no command that looks like it.
+func below(at *cli.Command, word string) string {
+	var found []string
+	for _, group := range at.Commands {
+		for _, c := range group.Commands {
+			if slices.Contains(c.Names(), word) {
+				found = append(found, c.FullName())
+			}
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
 }
 
 // misused words what the parser found wrong in the options of c.

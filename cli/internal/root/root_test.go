@@ -143,6 +143,8 @@ func TestBadCommandLines(t *testing.T) {
 	}{
 		{[]string{"lsit"}, "error: no command \"lsit\" in agentbox\nnext: did you mean: agentbox list\n"},
 		{[]string{"frobnicate"}, "error: no command \"frobnicate\" in agentbox\nnext: agentbox --help\n"},
+		{[]string{"push"}, "error: no command \"push\" in agentbox\nnext: did you mean: agentbox git push\n"},
+		{[]string{"approve", "x"}, "error: no command \"approve\" in agentbox\nnext: did you mean: agentbox agent approve\n"},
 		{[]string{"git", "psuh"}, "error: no command \"psuh\" in agentbox git\nnext: did you mean: agentbox git push\n"},
 		{[]string{"list", "extra"}, "error: agentbox list takes no argument, and \"extra\" is one too many\nnext: agentbox list --help\n"},
 		{[]string{"list", "--bogus"}, "error: agentbox list has no option \"--bogus\"\nnext: agentbox list --help\n"},

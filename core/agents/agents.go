@@ -84,7 +84,9 @@ var All = []Agent{
 			"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY",
 			"GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "OPENCODE_API_KEY", "OPENCODE_AUTH_CONTENT", openCodeConfig,
 		},
-		always:   []string{"OPENCODE_DISABLE_AUTOUPDATE=1"},
+		settings: openCodeSwitches,
+		// It waits minutes for its list of models where it can't be fetched.
+		always:   []string{"OPENCODE_DISABLE_AUTOUPDATE=1", openCodeSwitches[0] + "=1", openCodeSwitches[1] + "=1"},
 		headless: []string{"run"},
 		derived:  openCodeEnvironment,
 	},

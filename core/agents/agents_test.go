@@ -46,7 +46,7 @@ func TestWhatOfTheCallersEnvironmentGoesToASession(t *testing.T) {
 	t.Parallel()
 	caller := environment(
 		"ANTHROPIC_API_KEY=ka", "ANTHROPIC_BASE_URL=http://gate/", "CLAUDE_EFFORT=high", "OPENAI_API_KEY=ko", "CODEX_API_KEY=kc",
-		"GROQ_API_KEY=kg", "ANTHROPIC_MODEL=", "AWS_SECRET_ACCESS_KEY=never", "GITHUB_TOKEN=never", "PATH=/usr/bin", "BASH_MAX_TIMEOUT_MS=5",
+		"GROQ_API_KEY=kg", "ANTHROPIC_MODEL=", "AWS_SECRET_ACCESS_KEY=never", "GITHUB_TOKEN=never", "PATH=/usr/bin", "BASH_MAX_TIMEOUT_MS=5", "OPENCODE_DISABLE_MODELS_FETCH=0",
 	)
 	for name, want := range map[string][]string{
 		"claude": {
@@ -56,9 +56,9 @@ func TestWhatOfTheCallersEnvironmentGoesToASession(t *testing.T) {
 		},
 		"codex": {"OPENAI_API_KEY=ko", "CODEX_API_KEY=kc"},
 		"opencode": {
-			"ANTHROPIC_API_KEY=ka", "OPENAI_API_KEY=ko", "GROQ_API_KEY=kg",
+			"ANTHROPIC_API_KEY=ka", "OPENAI_API_KEY=ko", "GROQ_API_KEY=kg", "OPENCODE_DISABLE_MODELS_FETCH=0",
 			`OPENCODE_CONFIG_CONTENT={"autoupdate":false,"provider":{"anthropic":{"options":{"baseURL":"http://gate/v1"}}},"share":"disabled"}`,
-			"OPENCODE_DISABLE_AUTOUPDATE=1",
+			"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 		},
 	} {
 		if got := agent(t, name).Environ(caller); !slices.Equal(got, want) {

@@ -11,6 +11,11 @@ import (
 // configuration; it is laid over those in files.
 const openCodeConfig = "OPENCODE_CONFIG_CONTENT"
 
+// openCodeSwitches keep OpenCode from fetching what its version brings along or
+// a project's own tools do: lists of models and language servers. A caller who
+// wants that sets them to 0.
+var openCodeSwitches = []string{"OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD"}
+
 // openCodeBases are the variables of other agents that hold a provider's
 // address, by OpenCode's name of that provider. OpenCode wants it with the
 // version of the API, which Claude Code adds by itself.

@@ -116,11 +116,7 @@ type entry struct{ mode, oid, path string }
 
 // readIndex takes the index over, where it differs from HEAD's tree.
 func (c *Carry) readIndex(ctx context.Context, _ CaptureOptions) error {
-	head, err := c.headTree(ctx)
-	if err != nil {
-		return err
-	}
-	out, err := c.run(ctx, "ls-files", "-s", "-v", "-z")
+	out, head, err := c.listIndex(ctx)
 	if err != nil {
 		return err
 	}
@@ -149,8 +145,7 @@ func (c *Carry) readIndex(ctx context.Context, _ CaptureOptions) error {
 			c.intentToAdd = append(c.intentToAdd, []byte(e.path))
 			continue
 		}
-		index.WriteString(rest)
-		index.WriteByte(0)
+		index.WriteString(rest + "\x00")
 		listed[e.path] = true
 		switch have, ok := head[e.path]; {
 		case stage != "0":
@@ -174,16 +169,31 @@ func (c *Carry) readIndex(ctx context.Context, _ CaptureOptions) error {
 	if c.Staged == 0 && c.Conflicts == 0 && same == len(head) {
 		return nil
 	}
-	for path := range head {
-		if !listed[path] {
-			c.Staged++ // removed
-		}
-	}
+	c.Staged += absent(head, listed)
 	c.index = index.Bytes()
 	// Of a partial clone some may be missing; git in the box says so.
 	blobs, err = c.h.existing(ctx, c.h.theirs(c.repo), blobs)
 	c.want = append(c.want, blobs...)
 	return err
+}
+
+// absent counts the entries of HEAD that the index does not list: removed ones.
+func absent(head map[string]entry, listed map[string]bool) (n int) {
+	for path := range head {
+		if !listed[path] {
+			n++
+		}
+	}
+	return n
+}
+
+// listIndex lists the index, with flags, and HEAD's tree.
+func (c *Carry) listIndex(ctx context.Context) (index []byte, head map[string]entry, err error) {
+	if head, err = c.headTree(ctx); err != nil {
+		return nil, nil, err
+	}
+	index, err = c.run(ctx, "ls-files", "-s", "-v", "-z")
+	return index, head, err
 }
 
 func (c *Carry) headTree(ctx context.Context) (map[string]entry, error) {
@@ -450,48 +460,6 @@ func (c *Carry) writeFile(out *tar.Writer, path string) error {
 	}
 	if _, err := io.CopyN(out, f, f.size); err != nil {
 		return fmt.Errorf("%s changed while it was read: %w", path, err)
-	}
-	return nil
-}
-
-// items splits output that -z ends with NUL.
-func items(out []byte) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for len(out) > 0 {
-			item, rest, _ := bytes.Cut(out, []byte{0})
-			if !yield(string(item)) {
-				return
-			}
-			out = rest
-		}
-	}
-}
-
-var errGitOutput = errors.New("git printed something unexpected")
-
-// parseIndex reads "mode id stage\tpath".
-func parseIndex(line string) (e entry, stage string, err error) {
-	meta, path, ok := strings.Cut(line, "\t")
-	f := strings.Fields(meta)
-	if !ok || len(f) != 3 {
-		return e, "", errGitOutput
-	}
-	return entry{f[0], f[1], path}, f[2], nil
-}
-
-// rawItems reads `--raw -z` output without renames.
-func rawItems(out []byte, each func(status byte, path string)) error {
-	head := ""
-	for item := range items(out) {
-		if head == "" {
-			head = item
-			continue
-		}
-		each(head[len(head)-1], item)
-		head = ""
-	}
-	if head != "" {
-		return errGitOutput
 	}
 	return nil
 }

@@ -62,8 +62,8 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 		updates = []wire.PushedRef{a.Land.Update}
 	}
 	for _, u := range updates {
-		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s: %s\n", output.Line(u.Ref), oldOf(u), u.New.Short(),
-			count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), output.Line(u.Reason))
+		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s%s\n", output.Line(u.Ref), oldOf(u), u.New.Short(),
+			count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), because(u.Reason))
 		for _, f := range u.Facts.Findings {
 			fmt.Fprintf(w, "    ! %s: %s\n", output.Line(f.Rule), f.Path.Quote())
 		}
@@ -87,6 +87,14 @@ func Done(w io.Writer, done wire.Answered) error {
 	}
 	_, err := fmt.Fprintln(w, output.Line(strings.TrimSpace(done.Result)))
 	return err
+}
+
+// because appends a reason; a landing that the user asked for has none.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + output.Line(reason)
 }
 
 func oldOf(u wire.PushedRef) string {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,6 +44,9 @@ type Config struct {
 	// Image is the image of boxes that ask for none, a flavour of the box image
 	// or a reference; key box.image.
 	Image string
+	// NetworkPool is the IPv4 range that boxes get their networks from, key
+	// box.networkPool. Invalid means the default.
+	NetworkPool netip.Prefix
 	// Warnings are about keys that this version does not know.
 	Warnings []string
 }
@@ -100,7 +104,7 @@ func parse(data []byte) (Config, error) {
 	c.warnUnknown("push.", push, "maxPack")
 	c.warnUnknown("landing.", landing, "budget", "reserve")
 	c.warnUnknown("approvals.", approvals, "unattended")
-	c.warnUnknown("box.", box, "image")
+	c.warnUnknown("box.", box, "image", "networkPool")
 	c.Unattended, err = classes(approvals["unattended"])
 	if err != nil {
 		return Config{}, fmt.Errorf("approvals.unattended: %w", err)
@@ -117,6 +121,9 @@ func parse(data []byte) (Config, error) {
 	c.Image, err = word(box["image"])
 	if err != nil {
 		return Config{}, fmt.Errorf("box.image: %w", err)
+	}
+	if c.NetworkPool, err = pool(box["networkPool"]); err != nil {
+		return Config{}, fmt.Errorf("box.networkPool: %w", err)
 	}
 	return c, nil
 }
@@ -143,6 +150,20 @@ func word(v any) (string, error) {
 		return "", fmt.Errorf("%w: it is one word", core.ErrInvalid)
 	}
 	return s, nil
+}
+
+// pool reads a range of addresses with room for networks of boxes, which are a
+// /28 each; the zero Prefix where nothing is said.
+func pool(v any) (netip.Prefix, error) {
+	if v == nil {
+		return netip.Prefix{}, nil
+	}
+	s, _ := v.(string)
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().Is4() || p.Bits() > 28 {
+		return netip.Prefix{}, fmt.Errorf("%w: it is an IPv4 range of at least a /28, like 10.64.0.0/18", core.ErrInvalid)
+	}
+	return p.Masked(), nil
 }
 
 var (

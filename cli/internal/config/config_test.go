@@ -15,6 +15,7 @@ func TestLoad(t *testing.T) {
 		what, file string
 		want       []policy.Class
 		image      string
+		pool       string
 		warnings   []string
 		bad        bool
 	}{
@@ -30,6 +31,11 @@ func TestLoad(t *testing.T) {
 		{what: "a list as image", file: "box:\n  image: [lean]\n", bad: true},
 		{what: "two words as image", file: "box:\n  image: lean full\n", bad: true},
 		{what: "an empty image", file: "box:\n  image: ''\n", bad: true},
+		{what: "a pool of networks", file: "box: {networkPool: 10.64.1.2/18}\n", pool: "10.64.0.0/18"},
+		{what: "a pool without room", file: "box: {networkPool: 10.64.0.0/29}\n", bad: true},
+		{what: "a pool of IPv6", file: "box: {networkPool: 'fd00::/18'}\n", bad: true},
+		{what: "an address as pool", file: "box: {networkPool: 10.64.0.0}\n", bad: true},
+		{what: "a number as pool", file: "box: {networkPool: 10}\n", bad: true},
 		{what: "what a person must see", file: "approvals:\n  unattended: [push-default]\n", bad: true},
 		{what: "everything", file: "approvals:\n  unattended: true\n", bad: true},
 		{what: "a number as class", file: "approvals:\n  unattended: [1]\n", bad: true},
@@ -54,7 +60,7 @@ func TestLoad(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !slices.Equal(got.Unattended, tc.want) || got.Image != tc.image || !slices.Equal(got.Warnings, tc.warnings) {
+			if err != nil || !slices.Equal(got.Unattended, tc.want) || got.Image != tc.image || got.NetworkPool.IsValid() != (tc.pool != "") || tc.pool != "" && got.NetworkPool.String() != tc.pool || !slices.Equal(got.Warnings, tc.warnings) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})

@@ -79,12 +79,13 @@ func (sys *System) newDocker() (provider.Provider, error) {
 	// nobody from stopping one.
 	user, _ := config.Load(home)
 	return sandboxdocker.New(sandboxdocker.Options{
-		Engine:   eng,
-		Image:    user.Image,
-		Version:  sys.Version,
-		Registry: sandboxdocker.DefaultRegistry,
-		StateDir: string(home),
-		Progress: sys.steps.Line,
+		Engine:      eng,
+		Image:       user.Image,
+		NetworkPool: user.NetworkPool,
+		Version:     sys.Version,
+		Registry:    sandboxdocker.DefaultRegistry,
+		StateDir:    string(home),
+		Progress:    sys.steps.Line,
 	})
 }
 

@@ -75,8 +75,10 @@ func (s *Server) withdraw(ctx context.Context, boxID, key string, branch core.Br
 func never(store.Approval) (bool, error) { return false, nil }
 
 // openQuestion asks the user, and says what becomes of the request in a phrase.
+// A no holds for as long as it is kept: the same request is not asked about again
+// unless the user wants it.
 func (s *Server) openQuestion(ctx context.Context, ask store.Ask) (string, error) {
-	if a, found, err := s.lastAnswer(ctx, ask); err != nil || found {
+	if a, found, err := s.denied(ctx, ask.BoxID, ask.Digest); err != nil || found {
 		return "denied by the user" + note(a), err
 	}
 	a, opened, err := s.st.OpenApproval(ctx, ask)
@@ -126,21 +128,6 @@ func (s *Server) landingAsk(ctx context.Context, o order, l wire.Landing) (store
 		Message: "land " + updateMessage(land.Update) + " in your repository",
 		Land:    land, Request: request, TTL: s.cfg.ApprovalTTL, Limit: maxPending,
 	}, nil
-}
-
-// lastAnswer finds a no to this very request. It holds for as long as it is kept:
-// the same commit is not asked about again unless the user wants it.
-func (s *Server) lastAnswer(ctx context.Context, ask store.Ask) (store.Approval, bool, error) {
-	denied, err := s.st.Approvals(ctx, ask.BoxID, wire.Denied)
-	if err != nil {
-		return store.Approval{}, false, err
-	}
-	for _, a := range denied {
-		if a.Digest == ask.Digest {
-			return a, true, nil
-		}
-	}
-	return store.Approval{}, false, nil
 }
 
 // carryOut does what the user has just agreed to, and then lets land what the
@@ -216,7 +203,7 @@ func (s *Server) postAsk(w http.ResponseWriter, r *http.Request) {
 	}
 	out, err := s.propose(r.Context(), o, body)
 	if err != nil {
-		writeError(w, http.StatusConflict, s.explain(o.box, err), "")
+		writeError(w, http.StatusConflict, s.explain(o.box.ID, err), "")
 		return
 	}
 	writeJSON(w, http.StatusOK, out)
@@ -280,7 +267,7 @@ func (s *Server) answered(ctx context.Context, a store.Approval) wire.Answered {
 	env, err := s.carryOut(ctx, a)
 	switch {
 	case err != nil:
-		return wire.Answered{Failed: true, Result: s.explain(core.Box{ID: a.BoxID}, err)}
+		return wire.Answered{Failed: true, Result: s.explain(a.BoxID, err)}
 	case env.ExitCode != wire.ExitOK:
 		return wire.Answered{Failed: true, Result: env.Stderr}
 	}

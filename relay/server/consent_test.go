@@ -279,7 +279,7 @@ func TestTheReserveOfTheDiskIsTheUsers(t *testing.T) {
 	free = g.disk.Reserve + 40<<20
 	g.disk.Free = func(string) (int64, error) { free -= 16 << 20; return free, nil }
 	err := g.take(t.Context(), g.order(), big(), nil)
-	if !errors.Is(err, budget.ErrNoRoom) || !strings.Contains(g.explain(g.box, err), "disk is nearly full") {
+	if !errors.Is(err, budget.ErrNoRoom) || !strings.Contains(g.explain(g.box.ID, err), "disk is nearly full") {
 		t.Errorf("got %v", err)
 	}
 	if code, _ := g.say(g.questions()[0], "n", ""); code != http.StatusNoContent {

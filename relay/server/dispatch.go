@@ -64,7 +64,7 @@ func (s *Server) gitCall(ctx context.Context, box core.Box, req wire.Request, al
 	}
 	gate, err := s.cfg.Gates.Gate(ctx, box, repo)
 	if err != nil {
-		return c, refusal(wire.ExitFailed, s.explain(box, err)), false
+		return c, refusal(wire.ExitFailed, s.explain(box.ID, err)), false
 	}
 	c.order = order{box: box, repo: repo, gate: gate, requestID: req.RequestID}
 	return c, wire.Envelope{}, true
@@ -123,7 +123,7 @@ func (s *Server) hostOnly(ctx context.Context, c gitCall) (wire.Envelope, error)
 	if errors.Is(err, errNothing) {
 		return refusal(wire.ExitFailed, fmt.Sprintf("nothing of %s has been handed in yet; commit first", target)), nil
 	} else if err != nil {
-		return refusal(wire.ExitFailed, s.explain(c.box, err)), nil
+		return refusal(wire.ExitFailed, s.explain(c.box.ID, err)), nil
 	}
 	return s.land(ctx, c.order, target, u.New)
 }

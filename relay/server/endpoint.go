@@ -27,7 +27,7 @@ func (s *Server) endpoint(w http.ResponseWriter, r *http.Request) (*githttp.Endp
 	}
 	gate, err := s.cfg.Gates.Gate(r.Context(), box, repo)
 	if err != nil {
-		writeError(w, http.StatusInternalServerError, s.explain(box, err), "")
+		writeError(w, http.StatusInternalServerError, s.explain(box.ID, err), "")
 		return nil, false
 	}
 	return &githttp.Endpoint{
@@ -48,7 +48,7 @@ type boxRepo struct {
 func (b *boxRepo) Refs(ctx context.Context, forPush bool) (relay.Refs, error) {
 	refs, err := b.Gate.Refs(ctx, forPush)
 	if err != nil {
-		err = errors.New(b.s.explain(b.box, err))
+		err = errors.New(b.s.explain(b.box.ID, err))
 	}
 	return refs, err
 }
@@ -56,7 +56,7 @@ func (b *boxRepo) Refs(ctx context.Context, forPush bool) (relay.Refs, error) {
 // Refresh implements githttp.Repository.
 func (b *boxRepo) Refresh(ctx context.Context) error {
 	if err := b.s.refresh(ctx, b.box, b.repo, b.Gate, ""); err != nil {
-		return errors.New(b.s.explain(b.box, err))
+		return errors.New(b.s.explain(b.box.ID, err))
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (b *boxRepo) Refresh(ctx context.Context) error {
 // Serve implements githttp.Repository.
 func (b *boxRepo) Serve(ctx context.Context, protocol string, body io.Reader, out io.Writer) error {
 	if err := b.Gate.Serve(ctx, protocol, body, out); err != nil {
-		return errors.New(b.s.explain(b.box, err))
+		return errors.New(b.s.explain(b.box.ID, err))
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (b *boxRepo) Check(u policy.RefUpdate) string {
 func (b *boxRepo) Receive(ctx context.Context, p githttp.Push, tell func(string)) ([]githttp.Result, error) {
 	results, err := b.receive(ctx, p, tell)
 	if err != nil {
-		err = errors.New(b.s.explain(b.box, err))
+		err = errors.New(b.s.explain(b.box.ID, err))
 	}
 	return results, err
 }

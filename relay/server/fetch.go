@@ -35,11 +35,11 @@ func (s *Server) refresh(ctx context.Context, box core.Box, repo core.Repo, gate
 // over from there.
 func (s *Server) fetch(ctx context.Context, o order) (wire.Envelope, error) {
 	if err := s.refresh(ctx, o.box, o.repo, o.gate, ""); err != nil {
-		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
+		return refusal(wire.ExitFailed, s.explain(o.box.ID, err)), nil
 	}
 	refs, err := o.gate.Refs(ctx, false)
 	if err != nil {
-		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
+		return refusal(wire.ExitFailed, s.explain(o.box.ID, err)), nil
 	}
 	var env wire.Envelope
 	for _, ref := range refs.List {

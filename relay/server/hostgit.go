@@ -14,16 +14,16 @@ import (
 	"github.com/madarco/agentbox/relay/store"
 )
 
-// hostOrder resolves the repository of an operator's git request; empty key
-// means the project's own.
-func (s *Server) hostOrder(w http.ResponseWriter, r *http.Request, boxID, key string) (order, bool) {
+// boxRepository finds the repository that an operator's request names; empty key
+// means the project's own. It has answered where there is none.
+func (s *Server) boxRepository(w http.ResponseWriter, r *http.Request, boxID, key string) (store.Registration, core.Repo, bool) {
 	reg, err := s.st.Box(r.Context(), boxID)
 	if errors.Is(err, store.ErrNotFound) {
 		writeError(w, http.StatusNotFound, "the relay does not know the box", "start it with: agentbox start")
-		return order{}, false
+		return reg, core.Repo{}, false
 	} else if err != nil {
 		s.internal(w, err)
-		return order{}, false
+		return reg, core.Repo{}, false
 	}
 	repo, ok := reg.Box.Root()
 	if key != "" {
@@ -31,6 +31,14 @@ func (s *Server) hostOrder(w http.ResponseWriter, r *http.Request, boxID, key st
 	}
 	if !ok {
 		writeError(w, http.StatusNotFound, "the box has no such repository", "")
+	}
+	return reg, repo, ok
+}
+
+// hostOrder opens the repository of an operator's git request.
+func (s *Server) hostOrder(w http.ResponseWriter, r *http.Request, boxID, key string) (order, bool) {
+	reg, repo, ok := s.boxRepository(w, r, boxID, key)
+	if !ok {
 		return order{}, false
 	}
 	gate, err := s.cfg.Gates.Gate(r.Context(), reg.Box, repo)
@@ -84,7 +92,7 @@ func (s *Server) postLand(w http.ResponseWriter, r *http.Request) {
 			_, err = io.Copy(io.Discard, pack) // to where the next one begins
 		}
 		if err != nil {
-			writeError(w, http.StatusBadRequest, s.explain(o.box, err), "")
+			writeError(w, http.StatusBadRequest, s.explain(o.box.ID, err), "")
 			return
 		}
 		out.Landings = append(out.Landings, wire.LandingResult{RepoKey: tip.RepoKey, Branch: tip.Branch, Tip: tip.OID, Envelope: env})
@@ -101,7 +109,7 @@ func (s *Server) landTip(ctx context.Context, o order, tip handin.Tip, pack io.R
 	}
 	u := policy.RefUpdate{Ref: wire.LandingPrefix + string(tip.Branch), Old: core.ZeroID(len(tip.OID)), New: tip.OID}
 	if err := s.take(ctx, o, pack, []policy.RefUpdate{u}); err != nil {
-		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
+		return refusal(wire.ExitFailed, s.explain(o.box.ID, err)), nil
 	}
 	if ask {
 		return wire.Envelope{}, nil

@@ -79,17 +79,16 @@ func (s *Server) moveBranch(ctx context.Context, box core.Box, repo core.Repo, g
 		_, err = s.withdraw(ctx, box.ID, repo.Key, r.Branch, never)
 	}
 	if err != nil {
-		reason := s.explain(box, err)
-		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
+		return failed(s.explain(box.ID, err))
 	}
 	text := fmt.Sprintf("%s %s %s", l.Status, l.Branch, l.New.Short())
 	if l.Detail != "" {
 		text += ": " + l.Detail
 	}
 	if l.Here() {
-		return store.Outcome{Summary: text, Envelope: wire.Envelope{Stdout: text + "\n"}}
+		return succeeded(text)
 	}
-	return store.Outcome{Failed: true, Summary: text, Envelope: refusal(wire.ExitFailed, text)}
+	return failed(text)
 }
 
 // landAll lands the updates of one hand-in, whose commits are in the gate.

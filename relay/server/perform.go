@@ -102,6 +102,16 @@ func refusal(code int, reason string) wire.Envelope {
 	return wire.Envelope{ExitCode: code, Stderr: reason + "\n"}
 }
 
+// succeeded and failed are outcomes that the box is told in the words that are
+// kept.
+func succeeded(text string) store.Outcome {
+	return store.Outcome{Summary: text, Envelope: wire.Envelope{Stdout: text + "\n"}}
+}
+
+func failed(text string) store.Outcome {
+	return store.Outcome{Failed: true, Summary: text, Envelope: refusal(wire.ExitFailed, text)}
+}
+
 // replay finds the result of an earlier attempt with the same request id.
 func (s *Server) replay(ctx context.Context, in store.Intent) (wire.Envelope, bool, error) {
 	if in.RequestID == "" {
@@ -149,13 +159,19 @@ func (s *Server) settle(ctx context.Context, in store.Intent, a store.Approval, 
 // untold finds a no to this very request that nobody has heard: the caller had
 // gone before it was given. It is told once in place of a new question.
 func (s *Server) untold(ctx context.Context, in store.Intent) (store.Approval, bool, error) {
-	denied, err := s.st.Approvals(ctx, in.BoxID, wire.Denied)
+	a, found, err := s.denied(ctx, in.BoxID, in.Digest)
+	return a, found && time.Now().Before(a.Deadline) && !s.told.has(a.ID), err
+}
+
+// denied finds the last no to this very request.
+func (s *Server) denied(ctx context.Context, boxID, digest string) (store.Approval, bool, error) {
+	denied, err := s.st.Approvals(ctx, boxID, wire.Denied)
 	if err != nil {
 		return store.Approval{}, false, err
 	}
 	for _, a := range slices.Backward(denied) {
-		if a.Digest == in.Digest {
-			return a, time.Now().Before(a.Deadline) && !s.told.has(a.ID), nil
+		if a.Digest == digest {
+			return a, true, nil
 		}
 	}
 	return store.Approval{}, false, nil
@@ -297,19 +313,19 @@ func (s *Server) finish(in store.Intent, do func(context.Context, func(int) erro
 
 // explain puts an error in words that the box may read: what it caused, or what the
 // remote said. Of all else it learns only where to look.
-func (s *Server) explain(box core.Box, err error) string {
+func (s *Server) explain(boxID string, err error) string {
 	for _, known := range []error{relay.ErrRejected, relay.ErrRemote, relay.ErrNoRemote, errStopping, budget.ErrNoRoom} {
 		if errors.Is(err, known) {
 			return err.Error()
 		}
 	}
 	if errors.Is(err, relay.ErrBusy) {
-		s.log.Warn("the user's repository is busy", "box", box.ID, "err", err)
+		s.log.Warn("the user's repository is busy", "box", boxID, "err", err)
 		return wire.RefusalBusy + ": " + relay.ErrBusy.Error() + "; it is tried again"
 	}
 	if errors.Is(err, context.Canceled) {
 		return "the caller went away"
 	}
-	s.log.Error("request failed", "box", box.ID, "err", err)
+	s.log.Error("request failed", "box", boxID, "err", err)
 	return "the host could not do it; ask the user to look into the relay's log"
 }

@@ -152,26 +152,26 @@ func count(n int, noun string) string {
 func (s *Server) send(ctx context.Context, box core.Box, gate relay.Gate, r pushRequest, started func(int) error) (store.Outcome, []githttp.Result) {
 	pushed, err := gate.Push(ctx, relay.PushRequest{URL: r.URL, Updates: r.Updates, Atomic: r.Atomic}, started)
 	if err != nil {
-		reason := s.explain(box, err)
-		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}, allAlike(refusal(wire.ExitFailed, reason), len(r.Updates))
+		out := failed(s.explain(box.ID, err))
+		return out, allAlike(out.Envelope, len(r.Updates))
 	}
 	results := make([]githttp.Result, len(r.Updates))
-	var done, failed []string
+	var done, refused []string
 	for i, u := range r.Updates {
 		status, reason := refOutcome(u, pushed)
 		if results[i].Reason = reason; reason != "" {
-			failed = append(failed, u.Ref+": "+reason)
+			refused = append(refused, u.Ref+": "+reason)
 		} else {
 			done = append(done, status)
 		}
 	}
-	out := store.Outcome{Summary: strings.Join(append(done, failed...), "; ")}
+	out := store.Outcome{Summary: strings.Join(append(done, refused...), "; ")}
 	for _, line := range done {
 		out.Envelope.Stdout += line + "\n"
 	}
-	if len(failed) > 0 {
+	if len(refused) > 0 {
 		out.Failed, out.Envelope.ExitCode = true, wire.ExitFailed
-		out.Envelope.Stderr = strings.Join(failed, "\n") + "\n"
+		out.Envelope.Stderr = strings.Join(refused, "\n") + "\n"
 	}
 	return out, results
 }
@@ -219,7 +219,7 @@ var errNothing = errors.New("nothing of the branch has landed yet")
 // that brings no pack.
 func (s *Server) pushLanded(ctx context.Context, o order, branch core.BranchName, force, dryRun bool) (wire.Envelope, error) {
 	if err := s.refresh(ctx, o.box, o.repo, o.gate, o.operator); err != nil {
-		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
+		return refusal(wire.ExitFailed, s.explain(o.box.ID, err)), nil
 	}
 	u, err := landedUpdate(ctx, o.gate, branch)
 	if errors.Is(err, errNothing) {
@@ -233,7 +233,7 @@ func (s *Server) pushLanded(ctx context.Context, o order, branch core.BranchName
 	o.updates = []policy.RefUpdate{u}
 	j, err := s.judge(ctx, o)
 	if err != nil {
-		return refusal(wire.ExitFailed, s.explain(o.box, err)), nil
+		return refusal(wire.ExitFailed, s.explain(o.box.ID, err)), nil
 	}
 	if !j.push.Updates[0].Facts.FastForward && branch != o.repo.Branch && !force {
 		return refusal(wire.ExitFailed, fmt.Sprintf("%s on the remote is not an ancestor of what has landed; fetch and merge in the box, or force", branch)), nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/madarco/agentbox/core"
-	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/proc"
 	"github.com/madarco/agentbox/relay/store"
@@ -72,8 +71,7 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 		}
 		box, repo, gate, err := s.gateOf(ctx, in.BoxID, key)
 		if err != nil {
-			reason := s.explain(core.Box{ID: in.BoxID}, err)
-			return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
+			return failed(s.explain(in.BoxID, err))
 		}
 		var push pushRequest
 		var land landRequest
@@ -91,8 +89,7 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 			err = ErrUnknownMethod
 		}
 		s.log.Error("read what an earlier relay began", "work", in.ID, "err", err)
-		const reason = "the relay was restarted while it ran; ask again"
-		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
+		return failed("the relay was restarted while it ran; ask again")
 	}
 }
 

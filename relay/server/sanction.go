@@ -1,11 +1,11 @@
 package server
 
 import (
-	"errors"
 	"net/http"
+	"slices"
 
+	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
-	"github.com/madarco/agentbox/relay/store"
 )
 
 // postSanction books the branch that the user has put a box on: from now on
@@ -18,29 +18,15 @@ func (s *Server) postSanction(w http.ResponseWriter, r *http.Request) {
 	}
 	s.registering.Lock()
 	defer s.registering.Unlock()
-	reg, err := s.st.Box(r.Context(), body.BoxID)
-	if errors.Is(err, store.ErrNotFound) {
-		writeError(w, http.StatusNotFound, "the relay does not know the box", "start it with: agentbox start")
-		return
-	} else if err != nil {
-		s.internal(w, err)
+	reg, repo, ok := s.boxRepository(w, r, body.BoxID, body.RepoKey)
+	if !ok {
 		return
 	}
-	found := false
-	for i := range reg.Box.Repos {
-		repo := &reg.Box.Repos[i]
-		if repo.Key != body.RepoKey && (body.RepoKey != "" || repo.Kind != "root") {
-			continue
-		}
-		found, repo.Sanctioned = true, body.Branch
-		if body.Branch == repo.Branch {
-			repo.Sanctioned = ""
-		}
+	repo.Sanctioned = body.Branch
+	if body.Branch == repo.Branch {
+		repo.Sanctioned = ""
 	}
-	if !found {
-		writeError(w, http.StatusNotFound, "the box has no such repository", "")
-		return
-	}
+	reg.Box.Repos[slices.IndexFunc(reg.Box.Repos, func(each core.Repo) bool { return each.Key == repo.Key })] = repo
 	if err := s.audit(r, body.BoxID, "box.sanction", body); err != nil {
 		s.internal(w, err)
 		return

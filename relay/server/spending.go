@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
-	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/store"
@@ -92,7 +92,7 @@ func (s *Server) afford(ctx context.Context, box core.Box) error {
 	said, err := s.openQuestion(ctx, store.Ask{
 		BoxID: box.ID, BoxName: box.Name, Method: methodBudget, Digest: digest(box.ID, methodBudget, request),
 		Message: fmt.Sprintf("let box %s land another %s: it has landed %s, with %s of processor time",
-			box.Name, budget.Size(s.cfg.Budget.Bytes), budget.Size(spent.Account.Bytes), spent.Account.CPU.Round(1e9)),
+			box.Name, budget.Size(s.cfg.Budget.Bytes), budget.Size(spent.Account.Bytes), spent.Account.CPU.Round(time.Second)),
 		Request: request, TTL: s.cfg.ApprovalTTL, Limit: maxPending,
 	})
 	if err != nil {
@@ -109,9 +109,7 @@ func (s *Server) raise(in store.Intent) store.Outcome {
 		err = s.ledger.Raise(in.BoxID, r.Raised)
 	}
 	if err != nil {
-		reason := s.explain(core.Box{ID: in.BoxID}, err)
-		return store.Outcome{Failed: true, Summary: reason, Envelope: refusal(wire.ExitFailed, reason)}
+		return failed(s.explain(in.BoxID, err))
 	}
-	text := fmt.Sprintf("the box may land another %s; what it could not hand in goes with: agentbox land", budget.Size(s.cfg.Budget.Bytes))
-	return store.Outcome{Summary: text, Envelope: wire.Envelope{Stdout: text + "\n"}}
+	return succeeded(fmt.Sprintf("the box may land another %s; what it could not hand in goes with: agentbox land", budget.Size(s.cfg.Budget.Bytes)))
 }

@@ -9,7 +9,6 @@ package fail
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -151,7 +150,5 @@ func writeJSON(w io.Writer, e *Error) {
 		} `json:"error"`
 	}
 	body.Error.Code, body.Error.Message, body.Error.Next, body.Error.Rows = e.Code, e.Err.Error(), e.Next, e.Rows
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.Encode(body) //nolint:errcheck // there is no other way to tell
+	output.One(w, output.JSON{}, false, body) //nolint:errcheck // there is no other way to tell
 }

@@ -14,6 +14,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // JSON is the value of a --json flag: not given, given, or given with a list
@@ -123,7 +125,8 @@ func pick(view any, fields []string) (any, error) {
 }
 
 func write(w io.Writer, pretty bool, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if pretty {
 		enc.SetIndent("", "  ")
@@ -131,5 +134,25 @@ func write(w io.Writer, pretty bool, v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
+	if _, err := w.Write(Escaped(b.Bytes())); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
 	return nil
+}
+
+// Escaped is the same JSON with escapes for what could act on a terminal, of
+// which the encoder leaves the most as it is: C1 controls, DEL, and characters
+// that turn or hide text. People look at JSON too.
+func Escaped(text []byte) []byte {
+	var out []byte
+	for _, r := range string(text) {
+		if r == '\n' || !acts(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -42,6 +43,28 @@ func TestJSONKeepsTheFieldsThatWereAskedFor(t *testing.T) {
 	var b strings.Builder
 	if err := List[view](&b, JSON{On: true}, true, nil); err != nil || b.String() != "[]\n" {
 		t.Errorf("no views: %q, %v", b.String(), err)
+	}
+}
+
+// TestJSONActsOnNoTerminal: it means the same, and people may look at it.
+func TestJSONActsOnNoTerminal(t *testing.T) {
+	for _, text := range []string{"\u202eevil", "\u009b31m", "del\x7f", "zero\u200bwidth", "tag\U000e0041", "\x1b[2J", "é, \U0001f600 and \ufffd", "a\u2028b", "two\nlines\tof"} {
+		for _, pretty := range []bool{true, false} {
+			var b strings.Builder
+			if err := One(&b, JSON{On: true}, pretty, view{Name: text}); err != nil {
+				t.Fatal(err)
+			}
+			if strings.ContainsFunc(strings.ReplaceAll(b.String(), "\n", ""), acts) {
+				t.Errorf("%q became %q", text, b.String())
+			}
+			var back view
+			if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back.Name != text {
+				t.Errorf("%q reads back as %q, %v", text, back.Name, err)
+			}
+		}
+	}
+	if got := string(Escaped([]byte("{\"é\":\"\U0001f600\"}\n"))); got != "{\"é\":\"\U0001f600\"}\n" {
+		t.Errorf("what only appears became %q", got)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestCodexTakesItsKeyFromTheEnvironment(t *testing.T) {
 	for _, want := range []string{
 		`-c projects={"/work \"it\""={trust_level="trusted"}}`,
 		`-c model_providers.agentbox={name="OpenAI",base_url="http://gate/\"v1",env_key="CODEX_API_KEY",wire_api="responses"}`,
-		`-c features.daemon_auto_start=false`, `-c check_for_update_on_startup=false`,
+		`-c features.daemon_auto_start=false`, `-c features.shell_snapshot=false`, `-c check_for_update_on_startup=false`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)

@@ -15,6 +15,7 @@ func codexArguments(l Launch) []string {
 	settings := []string{
 		"check_for_update_on_startup=false",
 		"features.daemon_auto_start=false", // it would copy itself into the home and outlive the session
+		"features.shell_snapshot=false",    // it would write the environment, keys and all, into the home
 		"analytics.enabled=false",
 		"feedback.enabled=false",
 		fmt.Sprintf("projects={%s={trust_level=%s}}", tomlString(string(l.Dir)), tomlString("trusted")),

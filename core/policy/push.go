@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/redlist"
 )
 
 // Verdict orders what may happen to a request; the larger one wins.
@@ -59,6 +60,11 @@ type Facts struct {
 	Files   int `json:"files"`
 	// Findings name what must be looked at before the commit goes anywhere.
 	Findings []Finding `json:"findings,omitempty"`
+	// RedList is what the update changes of the red list: as a whole, and in each
+	// commit that neither the remote nor the user has yet. It is shown first and
+	// has no part in Push's decision; a policy that asks for some class of it finds
+	// here each that is hit.
+	RedList []redlist.Group `json:"redList,omitempty"`
 	// Subjects are the first lines of the newest commits, box text.
 	Subjects []core.Untrusted `json:"subjects,omitempty"`
 }

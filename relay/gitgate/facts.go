@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/redlist"
+	"github.com/madarco/agentbox/relay/treecheck"
 )
 
 // The ids of the tree without entries, which git knows without storing it.
@@ -34,7 +37,7 @@ func (g *gate) Facts(ctx context.Context, u policy.RefUpdate) (policy.Facts, err
 }
 
 func (g *gate) factsOf(ctx context.Context, u policy.RefUpdate) (f policy.Facts, err error) {
-	findings, err := g.inspect(ctx, u.New)
+	s, err := g.inspect(ctx, u.New)
 	if err != nil {
 		return f, err
 	}
@@ -48,7 +51,7 @@ func (g *gate) factsOf(ctx context.Context, u policy.RefUpdate) (f policy.Facts,
 			return f, err
 		}
 	}
-	f.Findings = findings
+	f.Findings, f.RedList = s.findings, redlist.Merge(f.RedList, s.red)
 	return f, nil
 }
 
@@ -155,9 +158,9 @@ func (g *gate) holds(ctx context.Context, in view, id core.ObjectID) (bool, erro
 }
 
 // counts makes facts of what is added. A survey of the same single commit has
-// counted its files.
+// counted its files, and seen all that is on the red list.
 func (g *gate) counts(ctx context.Context, in view, u policy.RefUpdate, a added, s survey) (policy.Facts, error) {
-	f := policy.Facts{FastForward: a.fastForward, Commits: a.commits, Subjects: a.subjects}
+	f := policy.Facts{FastForward: a.fastForward, Commits: a.commits, Subjects: a.subjects, RedList: s.red}
 	var from []core.ObjectID
 	if a.from != "" {
 		from = append(from, a.from)
@@ -166,25 +169,33 @@ func (g *gate) counts(ctx context.Context, in view, u policy.RefUpdate, a added,
 		f.Files = s.entries
 		return f, nil
 	}
-	var err error
-	f.Files, err = g.files(ctx, in, a.from, u.New)
+	files, red, err := g.difference(ctx, in, a.from, u.New, s.large)
+	f.Files, f.RedList = files, redlist.Merge(red, s.red)
 	return f, err
 }
 
-// files counts the paths that differ between two commits; from may be empty.
-func (g *gate) files(ctx context.Context, in view, from, to core.ObjectID) (int, error) {
+// difference counts the paths that differ between two commits, and tells which
+// are on the red list; from may be empty. Large files are those that the gate
+// knows and those that are about to come in.
+func (g *gate) difference(ctx context.Context, in view, from, to core.ObjectID, coming map[core.ObjectID]bool) (files int, red []redlist.Group, err error) {
+	large, err := g.largeFiles()
+	if err != nil {
+		return 0, nil, err
+	}
+	maps.Copy(large, coming)
 	if from == "" {
 		from = emptyTreeSHA1
 		if g.repo.ObjectFormat == "sha256" {
 			from = emptyTreeSHA256
 		}
 	}
-	var n counter
-	diff := in("diff-tree", "-r", "-z", "--name-only", "--no-renames", string(from), string(to))
-	if err := g.h.run.pipe(ctx, diff, &n); err != nil {
-		return 0, unreadable(err)
-	}
-	return int(n), nil
+	diff := in("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", string(from), string(to))
+	err = g.h.run.stream(ctx, diff, func(out io.Reader) error {
+		var err error
+		files, red, err = treecheck.Difference(out, large)
+		return err
+	})
+	return files, red, unreadable(err)
 }
 
 // counter counts NULs.

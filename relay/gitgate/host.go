@@ -38,14 +38,14 @@ type Host struct {
 	ask  packscan.Limits
 	tree treecheck.Limits
 
-	mu       sync.Mutex
-	gates    map[string]*access
-	left     sync.WaitGroup // what Settle waits for
-	pieces   Pieces
-	chores   chores
-	fetches  flights
-	findings memory[[]policy.Finding]
-	facts    memory[policy.Facts]
+	mu      sync.Mutex
+	gates   map[string]*access
+	left    sync.WaitGroup // what Settle waits for
+	pieces  Pieces
+	chores  chores
+	fetches flights
+	surveys memory[survey]
+	facts   memory[policy.Facts]
 }
 
 // New finds git. The error wraps ErrNoGit when there is none.

@@ -86,7 +86,10 @@ func (g *gate) examine(ctx context.Context, q *quarantine, u policy.RefUpdate) e
 	if err != nil {
 		return err
 	}
-	g.h.findings.put(g.dir+"\x00"+string(u.New), s.findings)
+	if err := g.markFiles(s.large); err != nil {
+		return err
+	}
+	g.h.surveys.put(g.dir+"\x00"+string(u.New), s.kept())
 	if !push {
 		return nil
 	}

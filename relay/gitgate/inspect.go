@@ -13,6 +13,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/redlist"
 	"github.com/madarco/agentbox/relay/treecheck"
 )
 
@@ -24,17 +25,19 @@ const maxCommits = 200_000
 
 // history is what a change adds.
 type history struct {
-	commits bytes.Buffer // their ids as lines, newest first
-	merges  [][]string   // of each its id and its parents'
+	commits bytes.Buffer           // their ids as lines, newest first
+	merges  [][]string             // of each its id and its parents'
+	large   map[core.ObjectID]bool // files of redlist.Large bytes or more
 }
 
 // connected lists the commits that tip reaches and without does not, and makes
 // sure that all they need is here: git ends with an error at the first object
-// that is missing.
+// that is missing. The filter leaves large files out of what git lists, after it
+// has found them, and tells of them at the end.
 func (g *gate) connected(ctx context.Context, in view, tip core.ObjectID, without []core.ObjectID) (*history, error) {
-	cmd := in("rev-list", "--objects", "--stdin", "--format=%P")
+	cmd := in("rev-list", "--objects", "--stdin", "--format=%P", fmt.Sprintf("--filter=blob:limit=%d", redlist.Large), "--filter-print-omitted")
 	cmd.stdin = revisions([]core.ObjectID{tip, tip + "^{commit}"}, without) // fails on what is no commit
-	added, n, commit := &history{}, 0, ""
+	added, n, commit := &history{large: map[core.ObjectID]bool{}}, 0, ""
 	err := g.h.run.stream(ctx, cmd, func(r io.Reader) error {
 		return eachRecord(r, '\n', func(line []byte) error {
 			if commit != "" { // the line behind a commit's holds its parents
@@ -43,6 +46,11 @@ func (g *gate) connected(ctx context.Context, in view, tip core.ObjectID, withou
 				}
 				commit = ""
 				return nil
+			}
+			if name, ok := bytes.CutPrefix(line, []byte("~")); ok {
+				blob, err := core.ParseObjectID(string(name))
+				added.large[blob] = true
+				return err
 			}
 			id, ok := bytes.CutPrefix(line, []byte("commit "))
 			if !ok {
@@ -108,26 +116,34 @@ func (g *gate) trusted(ctx context.Context) ([]core.ObjectID, error) {
 
 // inspect is the tree check of a commit, remembered from its import on: what
 // is trusted only grows, so an earlier answer never says less.
-func (g *gate) inspect(ctx context.Context, tip core.ObjectID) ([]policy.Finding, error) {
+func (g *gate) inspect(ctx context.Context, tip core.ObjectID) (survey, error) {
 	key := g.dir + "\x00" + string(tip)
-	if found, ok := g.h.findings.get(key); ok {
-		return found, nil
+	if s, ok := g.h.surveys.get(key); ok {
+		return s, nil
 	}
 	s, err := g.survey(ctx, g.in, tip)
 	if err == nil {
-		g.h.findings.put(key, s.findings)
+		g.h.surveys.put(key, s.kept())
 	}
-	return s.findings, err
+	return s, err
 }
 
 // survey is what a look at all commits that a tip adds to the trusted ones has
 // shown.
 type survey struct {
 	findings []policy.Finding
+	red      []redlist.Group
+	large    map[core.ObjectID]bool // blobs that are added and on the red list for their size
 	// sole tells that the tip alone is added, and entries how many paths it
 	// changes then, if it is no merge.
 	sole    bool
 	entries int
+}
+
+// kept is what is remembered: the rest is not bounded.
+func (s survey) kept() survey {
+	s.large = nil
+	return s
 }
 
 // survey makes sure that a commit is whole and runs the tree check over all
@@ -144,6 +160,7 @@ func (g *gate) survey(ctx context.Context, in view, tip core.ObjectID) (survey, 
 	}
 	listed := added.commits.Bytes()
 	check := treecheck.New(g.h.tree)
+	check.Large(added.large)
 	diff := in("diff-tree", "--stdin", "-r", "-c", "--root", "-z", "--raw", "--no-abbrev", "--no-renames", "--no-commit-id")
 	diff.stdin = bytes.NewReader(listed)
 	var ends counter
@@ -164,8 +181,8 @@ func (g *gate) survey(ctx context.Context, in view, tip core.ObjectID) (survey, 
 	}
 	large, err := g.large(listed)
 	return survey{
-		findings: append(large, check.Findings()...),
-		sole:     string(listed) == string(tip)+"\n", entries: int(ends) / 2, // metadata and path of each
+		findings: append(large, check.Findings()...), red: check.RedList(), large: added.large,
+		sole: string(listed) == string(tip)+"\n", entries: int(ends) / 2, // metadata and path of each
 	}, err
 }
 

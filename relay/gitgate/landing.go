@@ -99,7 +99,7 @@ func (g *gate) land(ctx context.Context, r relay.LandRequest) (wire.Landing, err
 		return l, err
 	}
 	if r.Agreed {
-		g.h.findings.forget(g.dir) // what stands on the tip holds less now
+		g.h.surveys.forget(g.dir) // what stands on the tip holds less now
 	}
 	return l, nil
 }
@@ -134,12 +134,12 @@ func (g *gate) judge(ctx context.Context, user *Repository, r relay.LandRequest)
 		return l, "", err
 	}
 	if !r.Agreed {
-		findings, err := g.inspect(ctx, r.Tip)
+		s, err := g.inspect(ctx, r.Tip)
 		if err != nil {
 			return l, landed, err
 		}
-		if len(findings) > 0 {
-			l.Status, l.Detail = wire.LandedHeld, "the commits hold "+findings[0].Rule
+		if len(s.findings) > 0 {
+			l.Status, l.Detail = wire.LandedHeld, "the commits hold "+s.findings[0].Rule
 			return l, landed, nil
 		}
 	}

@@ -19,6 +19,53 @@ import (
 // beside the gate's objects, for the commit that came with it.
 const largeFolder = "large"
 
+// The size of a file can't be told from a difference of trees. What the look at
+// new commits has found out is written down too, one empty file for each, so that
+// a later push of many commits shows it. maxLargeFiles bounds what a box can make
+// the gate write; large files beyond it are shown while they are new, and no more.
+const (
+	largeFilesFolder = "large-files"
+	maxLargeFiles    = 10_000
+)
+
+// markFiles notes the large files that come in.
+func (g *gate) markFiles(blobs map[core.ObjectID]bool) error {
+	if len(blobs) == 0 {
+		return nil
+	}
+	known, err := g.largeFiles()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(g.dir, largeFilesFolder)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("note large files: %w", err)
+	}
+	for blob := range blobs {
+		if known[blob] || len(known) >= maxLargeFiles {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, string(blob)), nil, 0o600); err != nil {
+			return fmt.Errorf("note large files: %w", err)
+		}
+		known[blob] = true
+	}
+	return nil
+}
+
+// largeFiles are the blobs that markFiles has noted.
+func (g *gate) largeFiles() (map[core.ObjectID]bool, error) {
+	marks, err := os.ReadDir(filepath.Join(g.dir, largeFilesFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for large files: %w", err)
+	}
+	blobs := make(map[core.ObjectID]bool, len(marks))
+	for _, m := range marks {
+		blobs[core.ObjectID(m.Name())] = true
+	}
+	return blobs, nil
+}
+
 // mark notes that a commit came with a pack above the user's bound.
 func (g *gate) mark(q *quarantine, tip core.ObjectID) error {
 	if q.over == nil {

@@ -10,6 +10,7 @@
 // Invariants:
 //   - Paths, their length, depth and number are bounded before any rule sees them.
 //   - A rule that cannot see what it must judge counts as hit.
+//   - What is on the red list is told of and holds nothing by itself.
 package treecheck
 
 import (
@@ -25,6 +26,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/redlist"
 )
 
 // ErrMalformed is wrapped when the text is not what git prints.
@@ -59,8 +61,10 @@ func (e *BoundError) Error() string {
 
 // Git's modes of tree entries that the rules tell apart.
 const (
-	modeLink = 0o120000
-	modeGone = 0
+	modeLink       = 0o120000
+	modeSubmodule  = 0o160000
+	modeExecutable = 0o100755
+	modeGone       = 0
 )
 
 // Check gathers what a change holds. Use: Changes, then Side for each side of the
@@ -75,6 +79,10 @@ type Check struct {
 	wants   map[core.ObjectID][]want
 	grew    bool
 	hits    map[policy.Finding]bool
+	// red is what some commit changed of the red list, by path; large are the blobs
+	// that are on it for their size.
+	red   map[string]redlist.Change
+	large map[core.ObjectID]bool
 
 	// Of the tree, and of what was there before: links by folded name, and members
 	// of the folders in doubt.
@@ -99,6 +107,7 @@ func New(limits Limits) *Check {
 		written: map[string]bool{},
 		wants:   map[core.ObjectID][]want{},
 		hits:    map[policy.Finding]bool{},
+		red:     map[string]redlist.Change{},
 		links:   map[string]string{},
 		folders: map[string]members{},
 	}
@@ -110,8 +119,9 @@ func (c *Check) Paths() int { return len(c.changed) }
 // Changes reads what `git diff-tree -r -z --raw --no-abbrev --no-renames
 // --no-commit-id` prints, with or without -c. It may be called once per stream.
 func (c *Check) Changes(r io.Reader) error {
-	return c.each(r, func(path string, raw rawLine) error {
+	return c.limits.each(r, func(path string, raw rawLine) error {
 		c.changed[path] = true
+		c.list(raw.change(path, c.large))
 		if got := int64(len(c.changed)); got > c.limits.Paths {
 			return &BoundError{"changed paths", c.limits.Paths, got}
 		}
@@ -130,7 +140,7 @@ func (c *Check) Changes(r io.Reader) error {
 // bring together what no parent has, without changing a file.
 func (c *Check) Side(r io.Reader) error {
 	gained, n := map[string]bool{}, int64(0)
-	err := c.each(r, func(path string, raw rawLine) error {
+	err := c.limits.each(r, func(path string, raw rawLine) error {
 		if n++; n > c.limits.TreePaths {
 			return &BoundError{"paths in merges", c.limits.TreePaths, n}
 		}
@@ -165,7 +175,7 @@ func (c *Check) join() {
 }
 
 // each hands on the paths of a listing.
-func (c *Check) each(r io.Reader, take func(path string, raw rawLine) error) error {
+func (l Limits) each(r io.Reader, take func(path string, raw rawLine) error) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		head, err := token(in, 64<<10)
@@ -178,7 +188,7 @@ func (c *Check) each(r io.Reader, take func(path string, raw rawLine) error) err
 		if err != nil {
 			return err
 		}
-		path, err := c.path(in)
+		path, err := l.path(in)
 		if err != nil {
 			return err
 		}
@@ -237,7 +247,7 @@ func (c *Check) Tree(r io.Reader) error {
 			return fmt.Errorf("%w: an entry of the tree", ErrMalformed)
 		}
 		link := bytes.HasPrefix(head, []byte("120000 "))
-		path, err := c.path(in)
+		path, err := c.limits.path(in)
 		if err != nil {
 			return err
 		}
@@ -318,15 +328,15 @@ func (c *Check) hit(r *rule, path string) {
 	c.hits[policy.Finding{Rule: r.name, Path: core.Untrusted(path)}] = true
 }
 
-func (c *Check) path(in *bufio.Reader) (string, error) {
-	raw, err := token(in, int(c.limits.PathBytes))
+func (l Limits) path(in *bufio.Reader) (string, error) {
+	raw, err := token(in, int(l.PathBytes))
 	if errors.Is(err, errTooLong) {
-		return "", &BoundError{"bytes in a path", c.limits.PathBytes, c.limits.PathBytes + 1}
+		return "", &BoundError{"bytes in a path", l.PathBytes, l.PathBytes + 1}
 	} else if err != nil || len(raw) == 0 {
 		return "", fmt.Errorf("%w: a path is missing", ErrMalformed)
 	}
-	if depth := int64(bytes.Count(raw, []byte("/"))); depth > c.limits.Depth {
-		return "", &BoundError{"folders in a path", c.limits.Depth, depth}
+	if depth := int64(bytes.Count(raw, []byte("/"))); depth > l.Depth {
+		return "", &BoundError{"folders in a path", l.Depth, depth}
 	}
 	return string(raw), nil
 }
@@ -356,10 +366,11 @@ func token(in *bufio.Reader, limit int) ([]byte, error) {
 
 // rawLine is what a raw diff line says of a path.
 type rawLine struct {
-	mode    uint32
-	oid     core.ObjectID
-	status  string
-	wasLink bool // in a parent
+	mode   uint32
+	oid    core.ObjectID
+	status string
+	// What it was in a parent.
+	wasLink, wasExecutable bool
 }
 
 // parseRaw reads one raw diff line (git-diff-tree(1), "Raw output format" and
@@ -380,5 +391,6 @@ func parseRaw(line string) (rawLine, error) {
 	if err != nil {
 		return rawLine{}, fmt.Errorf("%w: an object id", ErrMalformed)
 	}
-	return rawLine{uint32(m), oid, fields[2*parents+2], slices.Contains(fields[:parents], "120000")}, nil
+	before := fields[:parents]
+	return rawLine{uint32(m), oid, fields[2*parents+2], slices.Contains(before, "120000"), slices.Contains(before, "100755")}, nil
 }

@@ -212,6 +212,15 @@ func (l *Laptop) OK(args ...string) Result {
 	return r
 }
 
+// Prepare makes sure that the engine has the lean image.
+func (l *Laptop) Prepare() {
+	l.T.Helper()
+	ctx, cancel := context.WithTimeout(l.T.Context(), imageLimit)
+	defer cancel()
+	args := []string{"prepare", "--image", "lean"}
+	l.succeeded(l.RunContext(ctx, nil, args...), args)
+}
+
 // Create makes the machine's box.
 func (l *Laptop) Create() { l.T.Helper(); l.CreateBox(l.Box) }
 

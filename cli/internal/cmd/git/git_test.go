@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -143,6 +144,20 @@ func TestAPullMergesTheBranchThatTheBoxWasPutOn(t *testing.T) {
 	o.Box = func(string) (core.Box, error) { return on, nil }
 	if err := Run(t.Context(), o); err != nil || !slices.Equal(e.ran, []string{"git -C /workspace pull --no-edit origin dev"}) {
 		t.Errorf("%v, ran %q", err, e.ran)
+	}
+}
+
+func TestACheckoutThatFailsNamesTheWayThatFetches(t *testing.T) {
+	o, e, k := inBox(Checkout)
+	var words bytes.Buffer
+	o.Streams.ErrOut = &words
+	o.Branch, e.codes = "feature/x", []int{128}
+	var exit fail.Exit
+	if err := Run(t.Context(), o); !errors.As(err, &exit) || exit != 128 || len(k.on) != 0 {
+		t.Errorf("%v, on %q", err, k.on)
+	}
+	if want := "agentbox git pull app feature/x"; !strings.Contains(words.String(), want) {
+		t.Errorf("%q does not say %q", &words, want)
 	}
 }
 

@@ -237,6 +237,9 @@ func Run(ctx context.Context, o *Options) error {
 	for _, s := range r.steps() {
 		code, err := o.git(ctx, p, box, r.at, s.args)
 		if err != nil || code != 0 {
+			if err == nil && o.Op == Checkout && r.remote != "" {
+				o.Streams.Note("next: a branch that the box has not seen yet comes with: agentbox git pull %s %s", box.Name, r.branch)
+			}
 			return errors.Join(err, fail.Exited(code))
 		}
 		if !s.puts || o.Unbooked {

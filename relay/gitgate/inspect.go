@@ -35,12 +35,12 @@ type history struct {
 // that is missing. The filter leaves large files out of what git lists, after it
 // has found them, and tells of them at the end.
 func (g *gate) connected(ctx context.Context, in view, tip core.ObjectID, without []core.ObjectID) (*history, error) {
-	cmd := in("rev-list", "--objects", "--stdin", "--format=%P", fmt.Sprintf("--filter=blob:limit=%d", redlist.Large), "--filter-print-omitted")
+	cmd := in("rev-list", "--objects", "--stdin", "--format= %P", fmt.Sprintf("--filter=blob:limit=%d", redlist.Large), "--filter-print-omitted")
 	cmd.stdin = revisions([]core.ObjectID{tip, tip + "^{commit}"}, without) // fails on what is no commit
 	added, n, commit := &history{large: map[core.ObjectID]bool{}}, 0, ""
 	err := g.h.run.stream(ctx, cmd, func(r io.Reader) error {
 		return eachRecord(r, '\n', func(line []byte) error {
-			if commit != "" { // the line behind a commit's holds its parents
+			if commit != "" { // the line behind a commit's holds its parents, and a space: git leaves out an empty one
 				if ids := strings.Fields(commit + " " + string(line)); len(ids) > 2 {
 					added.merges = append(added.merges, ids)
 				}

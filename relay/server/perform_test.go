@@ -12,6 +12,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/redlist"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/store"
@@ -279,10 +280,11 @@ func TestApprovalsOffStillAskWhatTakesAPerson(t *testing.T) {
 	g.answer(g.pending().ID, false, "")
 	<-done
 	g.gate.facts.Findings = []policy.Finding{{Rule: "a workflow", Path: "x"}}
+	g.gate.facts.RedList = []redlist.Group{{Class: redlist.Hook, What: "git hooks"}, {Class: redlist.Link, What: "links"}}
 	done = make(chan struct{})
 	go func() { defer close(done); _, _, _ = g.push(t.Context(), g.order(other), silent) }()
 	a := g.pending()
-	if !strings.Contains(a.Message, "with 1 finding, first a workflow") {
+	if !strings.Contains(a.Message, "3 files; changes git hooks, links) with 1 finding, first a workflow") || len(a.Push.Updates[0].Facts.RedList) != 2 {
 		t.Errorf("message is %q", a.Message)
 	}
 	g.answer(a.ID, false, "")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/redlist"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/githttp"
@@ -134,11 +135,23 @@ func updateMessage(u wire.PushedRef) string {
 	case !u.Facts.FastForward:
 		what = short(u.Old) + "..." + short(u.New) + " rewritten"
 	}
-	text := fmt.Sprintf("%s %s (%s, %s)", name, what, count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"))
+	text := fmt.Sprintf("%s %s (%s, %s%s)", name, what, count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), redMessage(u.Facts.RedList))
 	if n := len(u.Facts.Findings); n > 0 {
 		text += fmt.Sprintf(" with %s, first %s", count(n, "finding"), u.Facts.Findings[0].Rule)
 	}
 	return text
+}
+
+// redMessage names the classes of the red list that an update hits.
+func redMessage(groups []redlist.Group) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	what := make([]string, len(groups))
+	for i, g := range groups {
+		what[i] = g.What
+	}
+	return "; changes " + strings.Join(what, ", ")
 }
 
 func count(n int, noun string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/redlist"
 	"github.com/madarco/agentbox/core/wire"
 )
 
@@ -64,6 +65,7 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 	for _, u := range updates {
 		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s%s\n", output.Line(u.Ref), oldOf(u), u.New.Short(),
 			count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), because(u.Reason))
+		RedList(w, u.Facts.RedList)
 		for _, f := range u.Facts.Findings {
 			fmt.Fprintf(w, "    ! %s: %s\n", output.Line(f.Rule), f.Path.Quote())
 		}
@@ -73,6 +75,21 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 			}
 			fmt.Fprintf(w, "    the box says: %s\n", s.Quote())
 		}
+	}
+}
+
+// RedList writes what commits change that can make something run on the user's
+// machine later: a line for each class that is hit.
+func RedList(w io.Writer, groups []redlist.Group) {
+	for _, g := range groups {
+		paths := make([]string, 0, len(g.Paths)+1)
+		for _, p := range g.Paths {
+			paths = append(paths, p.Quote())
+		}
+		if more := g.Count - len(g.Paths); more > 0 {
+			paths = append(paths, fmt.Sprintf("%d more", more))
+		}
+		fmt.Fprintf(w, "    ! changes %s: %s\n", output.Line(g.What), strings.Join(paths, ", "))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/streams"
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/redlist"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/client"
 )
@@ -204,6 +205,41 @@ func TestApprovalsAreShownWithFactsOfOursFirst(t *testing.T) {
 `
 	if out.String() != want || !strings.Contains(words.String(), "next: agentbox agent approve") {
 		t.Errorf("got %s\n%s", out, words)
+	}
+}
+
+// TestTheRedListComesFirst, before findings and before a word of the box, in what
+// is listed, in what is shown before an answer, and as fields.
+func TestTheRedListComesFirst(t *testing.T) {
+	a := push("refs/heads/main", policy.Facts{
+		Commits: 1, Files: 9, Subjects: []core.Untrusted{"! changes nothing"}, Findings: []policy.Finding{{Rule: "a trap", Path: "x"}},
+		RedList: []redlist.Group{
+			{Class: redlist.Workflow, What: redlist.Workflow.What(), Count: 1, Paths: []core.Untrusted{".github/workflows/\x1b[2J\n.yml"}},
+			{Class: redlist.Executable, What: redlist.Executable.What(), Count: 7, Paths: []core.Untrusted{"a", "b"}},
+		},
+	})
+	const want = `9 files: not the box's branch
+    ! changes CI workflows: ".github/workflows/\u001b[2J\n.yml"
+    ! changes newly executable files: "a", "b", 5 more
+    ! a trap: "x"
+    the box says: "! changes nothing"
+`
+	d := &desk{waiting: []wire.Approval{a}}
+	s, _, out, words := streams.Test()
+	if err := RunApprovals(t.Context(), list(d, s)); err != nil || !strings.Contains(out.String(), want) {
+		t.Errorf("%v: listed\n%s", err, out)
+	}
+	out.Reset()
+	o := list(d, s)
+	o.JSON = output.JSON{On: true, Fields: []string{"push"}}
+	const fields = `"redList":[{"class":"workflow","count":1,"paths":[".github/workflows/\u001b[2J\n.yml"],"what":"CI workflows"},{"class":"executable",`
+	if err := RunApprovals(t.Context(), o); err != nil || !strings.Contains(out.String(), fields) {
+		t.Errorf("%v: as JSON\n%s", err, out)
+	}
+	yes := approve(d, s)
+	yes.Deny = true
+	if err := RunApprove(t.Context(), yes); err != nil || !strings.Contains(words.String(), want) {
+		t.Errorf("%v: before an answer\n%s", err, words)
 	}
 }
 

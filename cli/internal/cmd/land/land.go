@@ -146,6 +146,7 @@ func ask(ctx context.Context, o *Options, keeper Keeper, relay factory.Relay, bo
 	}
 	switch update := a.Land.Update; {
 	case o.Host && update.Old.IsZero() && len(update.Facts.Findings) == 0:
+		view.RedList(o.Streams.ErrOut, update.Facts.RedList)
 		done, err := answer("y") // the user's own command, and nothing of theirs moves
 		if err != nil {
 			return err

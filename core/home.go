@@ -87,6 +87,3 @@ func (h Home) RelayDir(boxID string) string { return h.join("boxes", boxID, "rel
 
 // RelaySocket is the box's own channel to the relay.
 func (h Home) RelaySocket(boxID string) string { return h.join("boxes", boxID, "relay", "relay.sock") }
-
-// Inbox is where what a box sends is spooled before anything reads it.
-func (h Home) Inbox(boxID string) string { return h.join("boxes", boxID, "inbox") }

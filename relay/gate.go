@@ -29,8 +29,6 @@ type Gates interface {
 	// Gate is the box's gate of the repository; it is made anew, from the
 	// user's own branch of the box, when it is missing.
 	Gate(ctx context.Context, box core.Box, repo core.Repo) (Gate, error)
-	// Remove deletes all gates of a box.
-	Remove(ctx context.Context, boxID string) error
 }
 
 // Gate is the host-owned repository through which every commit of one box

@@ -34,7 +34,6 @@ var ErrUnreachable = errors.New("the relay does not answer")
 
 const (
 	maxAnswer = 64 << 20
-	eventTime = 2 * time.Second
 	// The pause between two looks at a parked request, with a random part so
 	// that many callers do not ask in step.
 	pollTime, pollSpread = 1500 * time.Millisecond, 400 * time.Millisecond
@@ -163,28 +162,6 @@ func (c *Client) await(ctx context.Context, answer []byte) (wire.Envelope, error
 			return envelope(status, state.Result), nil
 		}
 	}
-}
-
-// Post tells the relay of an event, within two seconds or not at all.
-func (c *Client) Post(ctx context.Context, kind string, payload any) error {
-	raw, err := json.Marshal(payload)
-	if err != nil {
-		return fmt.Errorf("encode the event %s: %w", kind, err)
-	}
-	body, err := json.Marshal(wire.PostEvent{Type: kind, TS: time.Now().UTC().Format(time.RFC3339Nano), Payload: raw})
-	if err != nil {
-		return fmt.Errorf("encode the event %s: %w", kind, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, eventTime)
-	defer cancel()
-	status, answer, err := c.send(ctx, http.MethodPost, "/events", body)
-	if err != nil {
-		return fmt.Errorf("post the event %s: %w", kind, err)
-	}
-	if status/100 != 2 {
-		return fmt.Errorf("post the event %s: status %d: %s", kind, status, core.Untrusted(answer).Quote())
-	}
-	return nil
 }
 
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {

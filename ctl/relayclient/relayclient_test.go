@@ -135,17 +135,6 @@ func TestWaitingHasNoBoundButTheCallers(t *testing.T) {
 	})
 }
 
-func TestPostSendsAnEvent(t *testing.T) {
-	s := &script{t: t, answers: []answer{{status: 202}, {status: 403, body: "no"}}}
-	c := &Client{base: "http://relay/p", token: "tok", transport: s}
-	if err := c.Post(t.Context(), "kind", map[string]int{"n": 1}); err != nil || s.seen[0] != "POST /p/events" {
-		t.Errorf("Post = %v after %q", err, s.seen)
-	}
-	if err := c.Post(t.Context(), "kind", nil); err == nil {
-		t.Error("a refused event was taken for delivered")
-	}
-}
-
 func TestNewSaysWhatIsMissing(t *testing.T) {
 	t.Setenv("AGENTBOX_RELAY_ENV_FILE", filepath.Join(t.TempDir(), "relay.env"))
 	for _, c := range []struct{ url, token string }{{"", ""}, {"http://a", ""}, {"", "t"}, {"ftp://a", "t"}, {"://", "t"}, {"http://", "t"}} {

@@ -78,17 +78,6 @@ func (h *Host) Gate(ctx context.Context, box core.Box, repo core.Repo) (relay.Ga
 	return g, nil
 }
 
-// Remove implements relay.Gates.
-func (h *Host) Remove(_ context.Context, boxID string) error {
-	if !core.ValidBoxID(boxID) {
-		return fmt.Errorf("remove the gates of box %s: %w", core.Untrusted(boxID).Quote(), core.ErrInvalid)
-	}
-	if err := os.RemoveAll(filepath.Dir(h.home.Gate(boxID, "x"))); err != nil {
-		return fmt.Errorf("remove the gates of box %s: %w", boxID, err)
-	}
-	return nil
-}
-
 // make builds the gate from what the user's repository has of the box: the
 // commit that it started from, its own branch, and the user's branch.
 func (g *gate) make(ctx context.Context) error {

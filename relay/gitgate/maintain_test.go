@@ -154,7 +154,7 @@ func TestPurgeDropsWhatIsOnlyKept(t *testing.T) {
 	if _, err := w.host.PurgeSeed(t.Context(), w.record.Key); !errors.Is(err, gitgate.ErrInUse) || !w.seed().has(gone) {
 		t.Fatalf("while a box lives: %v", err)
 	}
-	check(t, w.host.Remove(t.Context(), w.rec.ID))
+	check(t, os.RemoveAll(w.home.Box(w.rec.ID)))
 	done, err := w.host.PurgeSeed(t.Context(), w.record.Key)
 	if err != nil || done.Before == 0 || done.After >= done.Before {
 		t.Errorf("%+v, %v", done, err)

@@ -165,7 +165,7 @@ func TestAnotherRepositoryAtThePath(t *testing.T) {
 	if err := w.host.RefreshSeed(t.Context(), opened); !errors.Is(err, gitgate.ErrReplaced) {
 		t.Errorf("with a box alive: %v", err)
 	}
-	check(t, w.host.Remove(t.Context(), w.rec.ID))
+	check(t, os.RemoveAll(w.home.Box(w.rec.ID)))
 	check(t, w.host.RefreshSeed(t.Context(), opened))
 	if w.seed().has(hidden) {
 		t.Error("the new repository's boxes see the old one's objects")
@@ -195,7 +195,7 @@ func TestForeignOwner(t *testing.T) {
 	opened, err := w.host.Open(t.Context(), w.user.dir)
 	check(t, err)
 	_ = os.RemoveAll(w.home.Seed(w.record.Key))
-	check(t, w.host.Remove(t.Context(), w.rec.ID))
+	check(t, os.RemoveAll(w.home.Box(w.rec.ID)))
 	check(t, w.host.RefreshSeed(t.Context(), opened))
 	w.gate, err = w.host.Gate(t.Context(), w.rec, w.record)
 	check(t, err)

@@ -56,7 +56,6 @@ type fakeGate struct {
 }
 
 func (g *fakeGate) Gate(context.Context, core.Box, core.Repo) (relay.Gate, error) { return g, nil }
-func (g *fakeGate) Remove(context.Context, string) error                          { return nil }
 func (g *fakeGate) ObjectFormat() string                                          { return "sha1" }
 func (g *fakeGate) RemoteURL(context.Context) (string, error)                     { return g.url, nil }
 

@@ -42,7 +42,6 @@ type Factory struct {
 
 // Relay is what commands ask of the relay; *client.Client is one.
 type Relay interface {
-	Health(ctx context.Context) (wire.Health, error)
 	Register(ctx context.Context, r wire.RegisterBox) error
 	Forget(ctx context.Context, boxID string) error
 	// Sanction tells which branch the user has put a box on.

@@ -41,7 +41,7 @@ func endpoint(t testing.TB) engine.Endpoint {
 		t.Fatal(err)
 	}
 	if err := e.Ping(t.Context()); err != nil {
-		if os.Getenv("CI") == "true" {
+		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
 		t.Skip(err)

@@ -180,6 +180,9 @@ func (g *gate) survey(ctx context.Context, in view, tip core.ObjectID) (survey, 
 		}
 	}
 	large, err := g.large(listed)
+	if err == nil && len(large) == 0 {
+		large, err = g.heavy(ctx, in, added.large)
+	}
 	return survey{
 		findings: append(large, check.Findings()...), red: check.RedList(), large: added.large,
 		sole: string(listed) == string(tip)+"\n", entries: int(ends) / 2, // metadata and path of each

@@ -1,11 +1,16 @@
 package gitgate
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
@@ -75,19 +80,47 @@ func (g *gate) mark(q *quarantine, tip core.ObjectID) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("note the size of a pack: %w", err)
 	}
-	if err := atomicfile.Write(filepath.Join(dir, string(tip)), []byte(inWords(q.over)), 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, string(tip)), []byte(inWords(q.over, "one pack")), 0o600); err != nil {
 		return fmt.Errorf("note the size of a pack: %w", err)
 	}
 	return nil
 }
 
 // inWords completes "the commits hold …".
-func inWords(over *packscan.BoundError) string {
+func inWords(over *packscan.BoundError, where string) string {
 	if over.Bound == packscan.BoundObjects {
-		return fmt.Sprintf("%d objects in one pack, more than the %d that go unasked", over.Got, over.Limit)
+		return fmt.Sprintf("%d objects in %s, more than the %d that go unasked", over.Got, where, over.Limit)
 	}
 	const mib = 1 << 20
-	return fmt.Sprintf("%d MiB in one pack, more than the %d MiB that go unasked", (over.Got+mib-1)/mib, over.Limit/mib)
+	return fmt.Sprintf("%d MiB in %s, more than the %d MiB that go unasked", (over.Got+mib-1)/mib, where, over.Limit/mib)
+}
+
+// heavy finds large files above the user's bound, whatever pack they came with: a
+// box may hand them in with one commit and put them into another.
+func (g *gate) heavy(ctx context.Context, in view, blobs map[core.ObjectID]bool) ([]policy.Finding, error) {
+	if len(blobs) == 0 {
+		return nil, nil
+	}
+	var ids bytes.Buffer
+	idLines(&ids, "", slices.Collect(maps.Keys(blobs)))
+	cmd := in("cat-file", "--batch-check=%(objectsize) %(objectsize:disk)")
+	cmd.stdin = &ids
+	var all packscan.Result
+	err := g.h.run.stream(ctx, cmd, func(r io.Reader) error {
+		return eachRecord(r, '\n', func(line []byte) error {
+			var size, disk int64
+			if _, err := fmt.Sscan(string(line), &size, &disk); err != nil {
+				return errGitOutput
+			}
+			all.Largest = max(all.Largest, size)
+			all.Inflated, all.Bytes = all.Inflated+size, all.Bytes+disk
+			return nil
+		})
+	})
+	if over := all.Over(g.h.ask); over != nil && err == nil {
+		return []policy.Finding{{Rule: inWords(over, "large files")}}, nil
+	}
+	return nil, unreadable(err)
 }
 
 // large finds, among commits that were listed as lines, those that were marked.

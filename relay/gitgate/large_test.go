@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/redlist"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/gitgate"
@@ -40,6 +41,24 @@ func TestALargePackIsAskedAbout(t *testing.T) {
 	}
 	if f, err = gate.Facts(t.Context(), policy.RefUpdate{Ref: ownBranch.Ref(), New: small}); err != nil || len(f.Findings) > 0 {
 		t.Errorf("what has landed: %+v, %v", f, err)
+	}
+}
+
+// TestALargeFileIsAskedAboutWhereverItTurnsUp: it may have come with a commit that
+// nobody has answered for yet, and stand in another.
+func TestALargeFileIsAskedAboutWhereverItTurnsUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.open(gitgate.Options{Ask: packscan.Defaults.Raised(1 << 20)}) })
+	noise := make([]byte, redlist.Large)
+	fill(noise)
+	base := w.record.BaseOID
+	if l := w.land(w.box.commit("large", string(noise)), base); l.Status != wire.LandedHeld {
+		t.Fatalf("%+v", l)
+	}
+	blob := w.box.id("HEAD:large")
+	again := w.commitOf([]leaf{{"100644", "again", string(noise)}}, base)
+	if l := w.land(again, base, blob); l.Status != wire.LandedHeld || !strings.Contains(l.Detail, "MiB in large files") {
+		t.Errorf("%+v", l)
 	}
 }
 

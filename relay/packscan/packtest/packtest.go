@@ -104,9 +104,10 @@ type Object struct {
 }
 
 // ID is the object's name.
-func (o Object) ID() string { return hex.EncodeToString(o.sum()) }
+func (o Object) ID() string { return hex.EncodeToString(o.Sum()) }
 
-func (o Object) sum() []byte {
+// Sum is the object's name in bytes.
+func (o Object) Sum() []byte {
 	h := newHash("sha1")
 	fmt.Fprintf(h, "%s %d\x00", o.Kind, len(o.Body))
 	h.Write(o.Body)
@@ -114,7 +115,7 @@ func (o Object) sum() []byte {
 }
 
 // Entry is one entry of a raw tree.
-func Entry(mode, name string, o Object) string { return mode + " " + name + "\x00" + string(o.sum()) }
+func Entry(mode, name string, o Object) string { return mode + " " + name + "\x00" + string(o.Sum()) }
 
 // Of packs whole objects.
 func Of(objects ...Object) []byte {

@@ -2,8 +2,11 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +17,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/store"
 )
 
@@ -113,6 +117,22 @@ func TestTokenIsTheBoxsOwn(t *testing.T) {
 		if last := g.lastAudit(); !strings.Contains(string(last.Detail), `"tokenOf":"b00000002"`) {
 			t.Errorf("the audit log does not say whose token it was: %s", last.Detail)
 		}
+	}
+}
+
+// TestABoxDoesNotFillTheLog: it can make requests fail as fast as it likes.
+func TestABoxDoesNotFillTheLog(t *testing.T) {
+	var log bytes.Buffer
+	g := newRig(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 1000 {
+		g.explain(g.box.ID, errors.New("git upload-pack: not our ref"))
+		g.explain(g.box.ID, relay.ErrBusy)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines == 0 || lines > 2*burst {
+		t.Errorf("%d lines were logged; want some, and not one for each", lines)
+	}
+	if before := log.Len(); g.explain("b00000002", errors.New("another box's")) == "" || log.Len() == before {
+		t.Error("what goes wrong for another box is not logged")
 	}
 }
 

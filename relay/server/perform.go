@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -320,12 +321,20 @@ func (s *Server) explain(boxID string, err error) string {
 		}
 	}
 	if errors.Is(err, relay.ErrBusy) {
-		s.log.Warn("the user's repository is busy", "box", boxID, "err", err)
+		s.tell(boxID, slog.LevelWarn, "the user's repository is busy", err)
 		return wire.RefusalBusy + ": " + relay.ErrBusy.Error() + "; it is tried again"
 	}
 	if errors.Is(err, context.Canceled) {
 		return "the caller went away"
 	}
-	s.log.Error("request failed", "box", boxID, "err", err)
+	s.tell(boxID, slog.LevelError, "request failed", err)
 	return "the host could not do it; ask the user to look into the relay's log"
+}
+
+// tell logs what went wrong for a box, as often as the limiter lets it: a box
+// can make requests fail, and the log is on the user's disk.
+func (s *Server) tell(boxID string, level slog.Level, what string, err error) {
+	if skipped, ok := s.troubles.take(boxID); ok {
+		s.log.Log(s.working, level, what, "box", boxID, "err", err, "skippedBefore", skipped)
+	}
 }

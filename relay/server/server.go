@@ -74,7 +74,8 @@ type Server struct {
 	// registering is held while a registration is read, changed and written.
 	registering sync.Mutex
 
-	refusals limiter
+	refusals limiter // of audit rows about wrong tokens
+	troubles limiter // of log lines about failed requests
 	told     heard
 }
 

@@ -103,7 +103,7 @@ func NewLedger(limits Limits, path func(boxID string) string) *Ledger {
 }
 
 // Afford tells whether the box may hand in more. What it then hands in may exceed
-// the budget, by no more than one pack. The error is a *SpentError, or one of the
+// the budget, by no more than the packs that it sends at the same time. The error is a *SpentError, or one of the
 // file system.
 func (l *Ledger) Afford(boxID string) error {
 	l.mu.Lock()

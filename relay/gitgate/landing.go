@@ -235,13 +235,17 @@ func locked(words string) bool {
 // userBranch is where the user's branch is, and whether a work tree has it
 // checked out.
 func (g *gate) userBranch(ctx context.Context, user *Repository, branch core.BranchName) (id core.ObjectID, checkedOut bool, err error) {
-	out, err := g.h.run.line(ctx, g.h.theirs(user, "for-each-ref", "--format=%(objectname) %(worktreepath)", branch.Ref()))
-	if err != nil || out == "" {
+	out, err := g.h.run.line(ctx, g.h.theirs(user, "for-each-ref", "--format=%(objectname) %(refname) %(worktreepath)", branch.Ref()))
+	if err != nil {
 		return "", false, err
 	}
-	// A pattern also matches what lies below it.
+	// A pattern also matches what lies below it, and the branch itself sorts first.
 	first, _, _ := strings.Cut(out, "\n")
-	oid, tree, _ := strings.Cut(first, " ")
+	oid, rest, _ := strings.Cut(first, " ")
+	name, tree, _ := strings.Cut(rest, " ")
+	if name != branch.Ref() {
+		return "", false, nil
+	}
 	if id, err = core.ParseObjectID(oid); err != nil {
 		return "", false, err
 	}

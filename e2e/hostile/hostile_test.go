@@ -121,9 +121,22 @@ func remoteRefs(l *laptop.Laptop) []string {
 func worksOn(t *testing.T, l *laptop.Laptop, other string) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"list"}, {"list", "--json"}, {"status", l.Box}, {"status", l.Box, "--json"}, {"land", l.Box}, {"relay", "status"}, {"relay", "tail", l.Box},
-		{"relay", "tail", l.Box, "--json"}, {"logs", l.Box}, {"agent", "approvals"}, {"agent", "approvals", "--json"}, {"git", "push", l.Box},
-		{"git", "status", l.Box}, {"git", "fetch", l.Box}, {"git", "pull", l.Box}, {"git", "push", l.Box, "--host-only"},
+		{"list"},
+		{"list", "--json"},
+		{"status", l.Box},
+		{"status", l.Box, "--json"},
+		{"land", l.Box},
+		{"relay", "status"},
+		{"relay", "tail", l.Box},
+		{"relay", "tail", l.Box, "--json"},
+		{"logs", l.Box},
+		{"agent", "approvals"},
+		{"agent", "approvals", "--json"},
+		{"git", "push", l.Box},
+		{"git", "status", l.Box},
+		{"git", "fetch", l.Box},
+		{"git", "pull", l.Box},
+		{"git", "push", l.Box, "--host-only"},
 	} {
 		r := l.Run(args...)
 		t.Logf("typed    agentbox %-41s exit %d, %d bytes", strings.Join(args, " "), r.Code, len(r.Out)+len(r.Err))

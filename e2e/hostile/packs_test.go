@@ -104,7 +104,8 @@ func trees() []crafted {
 	for name, pair := range map[string][2]string{"case": {"LIB", "lib"}, "form": {"e\u0301", "\u00e9"}} {
 		list = append(list, crafted{
 			"a link and a folder of the same name but for " + name,
-			[]packtest.Object{tree(packtest.Entry(link, pair[0], text), packtest.Entry(dir, pair[1], lib)), lib, text}, held,
+			[]packtest.Object{tree(packtest.Entry(link, pair[0], text), packtest.Entry(dir, pair[1], lib)), lib, text},
+			held,
 		})
 	}
 	return append(list, deep(30000))

@@ -46,10 +46,18 @@ func TestAPushStartsFewProcesses(t *testing.T) {
 		without core.ObjectID
 		want    []string
 	}{
-		{"a commit that has landed", policy.RefUpdate{Ref: ownBranch.Ref(), New: one}, one,
-			[]string{"config", "diff-tree", "log", "push", "update-ref"}},
-		{"a new commit", policy.RefUpdate{Ref: ownBranch.Ref(), Old: one, New: two}, one,
-			[]string{"config", "diff-tree", "log", "pack-objects", "push", "rev-list", "unpack-objects", "unpack-objects", "update-ref"}},
+		{
+			"a commit that has landed",
+			policy.RefUpdate{Ref: ownBranch.Ref(), New: one},
+			one,
+			[]string{"config", "diff-tree", "log", "push", "update-ref"},
+		},
+		{
+			"a new commit",
+			policy.RefUpdate{Ref: ownBranch.Ref(), Old: one, New: two},
+			one,
+			[]string{"config", "diff-tree", "log", "pack-objects", "push", "rev-list", "unpack-objects", "unpack-objects", "update-ref"},
+		},
 	} {
 		got := starts(c.u, c.without)
 		if diff := cmp.Diff(c.want, got); diff != "" {

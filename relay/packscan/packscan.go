@@ -121,8 +121,10 @@ type Result struct {
 // pack must not exceed at all stands in the limits of Scan.
 func (r Result) Over(l Limits) *BoundError {
 	for _, b := range []BoundError{
-		{BoundPack, l.PackBytes, r.Bytes}, {BoundObject, l.ObjectBytes, r.Largest},
-		{BoundInflated, l.InflatedBytes, r.Inflated}, {BoundObjects, l.Objects, r.Objects},
+		{BoundPack, l.PackBytes, r.Bytes},
+		{BoundObject, l.ObjectBytes, r.Largest},
+		{BoundInflated, l.InflatedBytes, r.Inflated},
+		{BoundObjects, l.Objects, r.Objects},
 	} {
 		if b.Got > b.Limit {
 			return &b

@@ -70,6 +70,7 @@ func (g *fakeGate) Import(_ context.Context, pack io.Reader, _ []policy.RefUpdat
 	_, err := io.Copy(io.Discard, pack)
 	return err
 }
+
 func (g *fakeGate) Facts(context.Context, policy.RefUpdate) (policy.Facts, error) {
 	return g.facts, nil
 }

@@ -44,7 +44,8 @@ func source() Source {
 		Boxes: func() ([]core.Box, string, error) {
 			return []core.Box{
 				{Name: "other", ProjectRoot: "/q"},
-				{Name: "app", ProjectRoot: "/p", ProjectIndex: 1}, {Name: "app-2", ProjectRoot: "/p", ProjectIndex: 2},
+				{Name: "app", ProjectRoot: "/p", ProjectIndex: 1},
+				{Name: "app-2", ProjectRoot: "/p", ProjectIndex: 2},
 			}, "/p", nil
 		},
 		Values: map[string][]string{"--provider": {"docker"}, "shell": Shells},

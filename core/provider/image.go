@@ -6,11 +6,11 @@ import "context"
 type ImageState string
 
 const (
-	// ImageFresh: it is this version's; a create uses it.
+	// ImageFresh is this version's; a create uses it.
 	ImageFresh ImageState = "fresh"
-	// ImageStale: it is another version's; a create makes it anew.
+	// ImageStale is another version's; a create makes it anew.
 	ImageStale ImageState = "stale"
-	// ImageMissing: there is none; a create makes it.
+	// ImageMissing says that there is none; a create makes it.
 	ImageMissing ImageState = "missing"
 )
 

@@ -73,7 +73,7 @@ func TestMisspokenCommandsAreFound(t *testing.T) {
 	tree := New(f, idle{})
 	for line, right := range map[string]bool{
 		"git push <box> --force": true, "create -n name -- make --jobs": true, "claude start my-project": true, "list --json=name": true,
-		"git psuh": false, "claude strat x": true /* a box may be called so */, "frob": false, "list --lal": false, "agent": true,
+		"git psuh": false, "claude begni x": true /* a box may be called so */, "frob": false, "list --lal": false, "agent": true,
 		"agent approval x": false, "create --from=v1 --use-brnch x": false, "shell -z": false, "help exit-codes": true, "--version": true,
 	} {
 		if wrong := misspoken(tree, strings.Fields(line)); (wrong == "") != right {

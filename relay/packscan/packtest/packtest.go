@@ -34,6 +34,7 @@ func (k Kind) String() string {
 type Pack struct {
 	bytes.Buffer
 	format string
+	zlib   *zlib.Writer // one for all objects: it weighs most of a megabyte
 }
 
 // New starts a pack of an object format that says it holds count objects.
@@ -57,7 +58,7 @@ func (p *Pack) Head(kind Kind, size uint64) *Pack {
 
 // Deflate writes an object's content.
 func (p *Pack) Deflate(body []byte) *Pack {
-	w := zlib.NewWriter(p)
+	w := p.deflater()
 	_, _ = w.Write(body)
 	_ = w.Close()
 	return p
@@ -65,10 +66,19 @@ func (p *Pack) Deflate(body []byte) *Pack {
 
 // Zeros deflates n zero bytes without holding them.
 func (p *Pack) Zeros(n int64) *Pack {
-	w := zlib.NewWriter(p)
+	w := p.deflater()
 	_, _ = io.CopyN(w, zero{}, n)
 	_ = w.Close()
 	return p
+}
+
+func (p *Pack) deflater() *zlib.Writer {
+	if p.zlib == nil {
+		p.zlib = zlib.NewWriter(p)
+	} else {
+		p.zlib.Reset(p)
+	}
+	return p.zlib
 }
 
 type zero struct{}

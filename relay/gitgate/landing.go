@@ -178,10 +178,14 @@ func (g *gate) weigh(ctx context.Context, user *Repository, r relay.LandRequest,
 		return wire.Landed, "", nil
 	}
 	forward, err := g.h.isAncestor(ctx, g.in(), at.current, r.Tip)
+	undone := false
+	if err == nil && forward && !mine && !r.Agreed {
+		undone, err = g.undone(ctx, at, r.Tip)
+	}
 	switch {
 	case err != nil:
 		return "", "", err
-	case forward:
+	case forward && !undone:
 		return wire.Landed, "", nil
 	case r.Agreed:
 	case !mine:
@@ -194,6 +198,18 @@ func (g *gate) weigh(ctx context.Context, user *Repository, r relay.LandRequest,
 		where = "in the reflog of the branch"
 	}
 	return wire.LandedRewritten, "the old tip " + at.current.Short() + " is kept " + where, nil
+}
+
+// undone tells whether the user has taken back what had landed and tip would
+// bring it again: a fast-forward to git, and not what the user decided.
+func (g *gate) undone(ctx context.Context, at standing, tip core.ObjectID) (bool, error) {
+	if at.landed == "" {
+		return false, nil
+	}
+	if has, err := g.h.isAncestor(ctx, g.in(), at.landed, at.current); err != nil || has {
+		return false, err
+	}
+	return g.h.isAncestor(ctx, g.in(), at.landed, tip)
 }
 
 // move lands in the user's repository, and settles what only git could see. The

@@ -57,9 +57,8 @@ func TestLand(t *testing.T) {
 	}
 	expect(w.land(three, amended), wire.Landed, "", three)
 
-	user.git("update-ref", ownBranch.Ref(), string(base))
 	four := w.box.commit("four", "4\n")
-	expect(w.land(four, three), wire.Landed, base, four) // base is contained
+	expect(w.land(four, three), wire.Landed, three, four)
 
 	elsewhere := user.git("commit-tree", string(base)+"^{tree}", "-p", string(base), "-m", "the user's")
 	user.git("update-ref", ownBranch.Ref(), elsewhere)
@@ -80,6 +79,43 @@ func TestLand(t *testing.T) {
 		t.Errorf("refs are left over: %s", left)
 	}
 	user.git("fsck", "--strict")
+}
+
+// TestWhatTheUserTookBackComesAgainOnlyWhenAsked: git calls it a fast-forward
+// when a branch that was taken back is moved over the same commits again.
+func TestWhatTheUserTookBackComesAgainOnlyWhenAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one := w.box.commit("one", "1\n")
+	w.land(one, w.record.BaseOID)
+	two := w.box.commit("two", "2\n")
+	w.land(two, one)
+	w.user.git("update-ref", ownBranch.Ref(), string(one))
+	three := w.box.commit("three", "3\n")
+	if l := w.land(three, two); l.Status != wire.LandedDiverged || l.Old != one || l.New != three || w.user.ref(ownBranch.Ref()) != one {
+		t.Fatalf("over what the user took back: %+v", l)
+	}
+	if l, err := w.gate.Land(t.Context(), relay.LandRequest{Branch: ownBranch, Tip: three, Old: one, Agreed: true}); err != nil || l.Status != wire.Landed {
+		t.Fatalf("the user agreed: %+v, %v", l, err)
+	}
+
+	// The box takes the user's step back up: nothing comes again.
+	w.user.git("update-ref", ownBranch.Ref(), string(one))
+	w.box.git("reset", "-q", "--hard", string(one))
+	other := w.box.commit("other", "o\n")
+	if l := w.land(other, one); l.Status != wire.Landed || l.Old != one {
+		t.Errorf("a box that went back too: %+v", l)
+	}
+
+	// The user goes forward, and the box builds on that.
+	theirs := w.user.git("commit-tree", string(other)+"^{tree}", "-p", string(other), "-m", "the user's")
+	w.user.git("update-ref", ownBranch.Ref(), theirs)
+	w.box.git("fetch", "-q", w.user.dir, ownBranch.Ref())
+	w.box.git("reset", "-q", "--hard", theirs)
+	five := w.box.commit("five", "5\n")
+	if l := w.land(five, other); l.Status != wire.Landed || string(l.Old) != theirs {
+		t.Errorf("on the user's commit: %+v", l)
+	}
 }
 
 func TestLandOnAnotherBranchMovesForwardOnly(t *testing.T) {

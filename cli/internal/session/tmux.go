@@ -130,18 +130,27 @@ func Back(box core.Box, n session.Name) string {
 	return fmt.Sprintf("agentbox attach %s --session %s", box.Name, n)
 }
 
-// plainSize is the screen where the user has no terminal, in cells.
-var plainSize = provider.TTYSize{Cols: 80, Rows: 24}
+// CheckTerminal refuses where no terminal is: a session is drawn for one, and
+// nobody could leave it. It is for callers that would do something first.
+func CheckTerminal(s *streams.Streams, ref string) error {
+	if _, _, ok := terminal(s); ok {
+		return nil
+	}
+	if ref == "" {
+		ref = "<box>"
+	}
+	return fail.Usagef("agentbox shell "+ref+" -- command… runs a command without one", "show a session: there is no terminal here")
+}
 
 // Attach shows a session until the user detaches, the session ends or ctx does.
+// It takes a terminal, as CheckTerminal says.
 // The code of a session's command that ended is returned as fail.Exit unless
 // it is zero.
 func Attach(ctx context.Context, s *streams.Streams, in Execer, box core.Box, n session.Name) error {
-	req := provider.ExecRequest{Argv: []string{ctl, "session", "attach", string(n)}, Stdin: s.In, Stdout: s.Out, Stderr: s.ErrOut}
-	if _, _, ok := terminal(s); !ok {
-		s.Note("there is no terminal here: what session %s shows comes as it is", n)
-		req.TTY = &plainSize
+	if err := CheckTerminal(s, string(box.Name)); err != nil {
+		return err
 	}
+	req := provider.ExecRequest{Argv: []string{ctl, "session", "attach", string(n)}, Stdin: s.In, Stdout: s.Out, Stderr: s.ErrOut}
 	code, err := onTerminal(ctx, s, in, box, req)
 	if err != nil {
 		return fmt.Errorf("show session %s of box %s: %w", n, box.Name, err)

@@ -90,14 +90,10 @@ func TestABoxThatLiesAboutItsSessionsIsNotBelieved(t *testing.T) {
 // terminal is a user's terminal and what was written to it.
 func terminal(t *testing.T) (*streams.Streams, *strings.Builder) {
 	t.Helper()
-	user, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var words strings.Builder
-	go io.Copy(io.Discard, user) //nolint:errcheck // it ends with the terminal
-	t.Cleanup(func() { tty.Close(); user.Close() })
-	return &streams.Streams{In: tty, Out: tty, ErrOut: &words, InTTY: true, OutTTY: true, ErrTTY: true}, &words
+	s := &streams.Streams{ErrOut: &words, ErrTTY: true}
+	sessiontest.Terminal(t, s, "")
+	return s, &words
 }
 
 func TestLeavingASessionTellsTheWayBackAndItsEndGivesTheCode(t *testing.T) {
@@ -117,13 +113,13 @@ func TestLeavingASessionTellsTheWayBackAndItsEndGivesTheCode(t *testing.T) {
 	}
 }
 
-func TestWithoutATerminalASessionIsShownAsItIs(t *testing.T) {
+func TestWithoutATerminalNoSessionIsShown(t *testing.T) {
 	t.Parallel()
 	b := sessiontest.New()
 	b.Sessions = []wire.Info{{Name: "run"}}
-	s, _, _, words := streams.Test()
-	if err := session.Attach(t.Context(), s, b, b.Box, "run"); err != nil || !strings.Contains(words.String(), "no terminal here") {
-		t.Errorf("%v, %s", err, words)
+	s, _, _, _ := streams.Test()
+	if err := session.Attach(t.Context(), s, b, b.Box, "run"); fail.Of(err).Code != fail.Usage || len(b.Execs) != 0 {
+		t.Errorf("%v, executed %v", err, b.Execs)
 	}
 }
 

@@ -81,12 +81,15 @@ func newAttach(f *factory.Factory, o *Options, run func(context.Context, *Option
 		Name:        "attach",
 		Usage:       "show " + o.Agent.Title + " of a box, and start it if it does not run",
 		ArgsUsage:   "[box]",
-		Description: "A box that does not run is started first. Ctrl+a d leaves it running.",
+		Description: "It takes a terminal. A box that does not run is started first. Ctrl+a d leaves\nit running.",
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := args.Words(c, f, 0, 1); err != nil {
 				return err
 			}
 			o.Ref = c.Args().First()
+			if err := session.CheckTerminal(f.Streams, o.Ref); err != nil {
+				return err // start would run it on plain streams
+			}
 			return run(ctx, o)
 		},
 	}

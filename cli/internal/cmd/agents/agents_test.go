@@ -3,13 +3,11 @@ package agents
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
-	"github.com/creack/pty"
-
 	"github.com/madarco/agentbox/cli/internal/cmd/create"
+	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/launch"
 	"github.com/madarco/agentbox/cli/internal/session/sessiontest"
@@ -38,21 +36,10 @@ func options(b *sessiontest.Box, s *streams.Streams, made *int) *Options {
 	}
 }
 
-func onTerminal(t *testing.T, s *streams.Streams) {
-	t.Helper()
-	user, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go io.Copy(io.Discard, user) //nolint:errcheck // it ends with the terminal
-	t.Cleanup(func() { tty.Close(); user.Close() })
-	s.In, s.Out, s.InTTY, s.OutTTY = tty, tty, true, true
-}
-
 func TestTheAgentStartsInANewBoxAndCanBeLeft(t *testing.T) {
 	b := sessiontest.New()
 	s, _, _, words := streams.Test()
-	onTerminal(t, s)
+	sessiontest.Terminal(t, s, "")
 	made := 0
 	if err := Launch(t.Context(), options(b, s, &made)); err != nil || made != 1 {
 		t.Fatalf("%v, %d boxes", err, made)
@@ -107,7 +94,7 @@ func TestStartShowsTheAgentThatRuns(t *testing.T) {
 	b := sessiontest.New()
 	b.Now = core.StatePaused
 	s, _, _, words := streams.Test()
-	onTerminal(t, s)
+	sessiontest.Terminal(t, s, "")
 	made := 0
 	for _, args := range [][]string{nil, {"--model", "x"}} {
 		o := options(b, s, &made)
@@ -126,5 +113,28 @@ func TestStartShowsTheAgentThatRuns(t *testing.T) {
 	o.Detach = true
 	if err := Start(t.Context(), o); fail.Of(err).Next != "agentbox claude attach shop" {
 		t.Errorf("a detached start of one that runs: %v", err)
+	}
+}
+
+func TestAttachTakesATerminal(t *testing.T) {
+	t.Parallel()
+	claude, _ := agents.Lookup("claude")
+	for _, c := range []struct {
+		terminal bool
+		ran      int
+	}{{false, 0}, {true, 1}} {
+		s, _, _, _ := streams.Test()
+		if c.terminal {
+			sessiontest.Terminal(t, s, "")
+		}
+		ran := 0
+		cmd := New(&factory.Factory{Streams: s}, claude, &create.Options{}, nil, Runs{Start: func(context.Context, *Options) error { ran++; return nil }})
+		err := cmd.Run(t.Context(), []string{"claude", "attach", "shop"})
+		if ran != c.ran || (err == nil) != c.terminal {
+			t.Errorf("with a terminal %v: %d runs, %v", c.terminal, ran, err)
+		}
+		if e := fail.Of(err); err != nil && (e.Code != fail.Usage || !strings.Contains(e.Next, "agentbox shell shop -- ")) {
+			t.Errorf("%v; next %s", err, e.Next)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func New(f *factory.Factory, wake func(context.Context, core.Box) error, run fun
 		Name:      "attach",
 		Usage:     "show a session of a box: an agent, a command, a shell",
 		ArgsUsage: "[box]",
-		Description: "Of several sessions it asks for one; without a terminal it takes the newest.\n" +
+		Description: "It takes a terminal. Of several sessions it asks for one.\n" +
 			"Ctrl+a d leaves the session running. A box that does not run is started first.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "session", Aliases: []string{"s"}, Usage: "the session's `NAME`", Destination: &o.Session, Local: true},
@@ -60,6 +60,9 @@ func Run(ctx context.Context, o *Options) error {
 		if name, err = wire.ParseName(o.Session); err != nil {
 			return err
 		}
+	}
+	if err := session.CheckTerminal(o.Streams, o.Ref); err != nil {
+		return err // no box is started for nothing
 	}
 	box, p, err := o.Open(ctx, o.Ref)
 	if err != nil {

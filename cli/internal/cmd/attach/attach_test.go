@@ -8,6 +8,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/session/sessiontest"
 	"github.com/madarco/agentbox/cli/internal/streams"
+	"github.com/madarco/agentbox/core"
 	wire "github.com/madarco/agentbox/core/session"
 )
 
@@ -35,11 +36,9 @@ func TestWhichSessionIsShown(t *testing.T) {
 	} {
 		b := sessiontest.New()
 		b.Sessions = append(b.Sessions, c.sessions...)
-		s, in, _, words := streams.Test()
-		if c.typed != "" {
-			in.WriteString(c.typed)
-			s.InTTY, s.ErrTTY = true, true
-		}
+		s, _, _, words := streams.Test()
+		sessiontest.Terminal(t, s, c.typed)
+		s.ErrTTY = c.typed != ""
 		err := Run(t.Context(), &Options{Opener: b.Opener(s), Now: func() time.Time { return time.Unix(1090, 0) }, Session: c.session})
 		if e := fail.Of(err); err != nil && (e.Code != c.code || e.Next == "" && c.session != "a:b") || err == nil && c.code != 0 {
 			t.Errorf("%s: %v", c.what, err)
@@ -56,5 +55,16 @@ func TestWhichSessionIsShown(t *testing.T) {
 		if c.typed != "" && !strings.Contains(words.String(), "2) codex  started") || strings.Contains(c.what, "agents first") && !strings.Contains(words.String(), "ended with code 3") {
 			t.Errorf("%s: said %s", c.what, words)
 		}
+	}
+}
+
+func TestWithoutATerminalNoBoxIsStarted(t *testing.T) {
+	t.Parallel()
+	b := sessiontest.New()
+	b.Now, b.Sessions = core.StateStopped, []wire.Info{{Name: "shell"}}
+	s, _, _, _ := streams.Test()
+	err := Run(t.Context(), &Options{Opener: b.Opener(s), Ref: "shop"})
+	if e := fail.Of(err); e.Code != fail.Usage || !strings.Contains(e.Next, "agentbox shell shop -- ") || b.Woken != 0 || len(b.Execs) != 0 {
+		t.Errorf("%v; next %s; woken %d times, executed %v", err, e.Next, b.Woken, b.Execs)
 	}
 }

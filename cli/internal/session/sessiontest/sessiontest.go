@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
+
+	"github.com/creack/pty"
 
 	"github.com/madarco/agentbox/cli/internal/session"
 	"github.com/madarco/agentbox/cli/internal/streams"
@@ -47,6 +50,21 @@ func New() *Box {
 		Box: core.Box{ID: "b0000000a", Name: "shop", ProjectIndex: 1, Provider: "docker"},
 		Now: core.StateRunning, Begun: map[string]wire.Request{},
 	}
+}
+
+// Terminal puts a terminal under s, on which typed has been typed.
+func Terminal(t *testing.T, s *streams.Streams, typed string) {
+	t.Helper()
+	user, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tty.Close(); user.Close() })
+	if _, err := user.WriteString(typed); err != nil {
+		t.Fatal(err)
+	}
+	go io.Copy(io.Discard, user) //nolint:errcheck // it ends with the terminal
+	s.In, s.Out, s.InTTY, s.OutTTY = tty, tty, true, true
 }
 
 // Opener opens the box, whatever it is called.

@@ -3,6 +3,7 @@
 package view
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/madarco/agentbox/core"
@@ -11,13 +12,16 @@ import (
 
 // Box is a box as list, status and create show it.
 type Box struct {
-	ID        string          `json:"id"`
-	Name      core.BoxName    `json:"name"`
-	Index     int             `json:"index"`
-	State     core.State      `json:"state"`
-	Provider  string          `json:"provider"`
-	Project   string          `json:"project"`
-	Branch    core.BranchName `json:"branch,omitempty"`
+	ID       string          `json:"id"`
+	Name     core.BoxName    `json:"name"`
+	Index    int             `json:"index"`
+	State    core.State      `json:"state"`
+	Provider string          `json:"provider"`
+	Project  string          `json:"project"`
+	Branch   core.BranchName `json:"branch,omitempty"`
+	// On is the branch of the user's that they put the box on, "" while that is
+	// Branch, its own.
+	On        core.BranchName `json:"onBranch,omitempty"`
 	Base      core.BranchName `json:"baseBranch,omitempty"`
 	BaseOID   core.ObjectID   `json:"baseOid,omitempty"`
 	Remote    string          `json:"remote,omitempty"`
@@ -42,12 +46,20 @@ func OfBox(b core.Box, s core.State) Box {
 		Project: b.ProjectRoot, CreatedAt: b.CreatedAt, Limits: b.Limits,
 	}
 	if repo, ok := b.Root(); ok {
-		v.Branch, v.Base, v.BaseOID, v.Remote = repo.Branch, repo.BaseBranch, repo.BaseOID, repo.RemoteURL
+		v.Branch, v.On, v.Base, v.BaseOID, v.Remote = repo.Branch, repo.Sanctioned, repo.BaseBranch, repo.BaseOID, repo.RemoteURL
 	}
 	if d := b.Docker; d != nil {
 		v.Container, v.Image, v.Network, v.Profile = d.Container, d.Image, d.Network, d.Profile
 	}
 	return v
+}
+
+// WorksOn is the branch that the box works on, for people.
+func (b Box) WorksOn() string {
+	if b.On == "" {
+		return string(b.Branch)
+	}
+	return fmt.Sprintf("%s (its own is %s)", b.On, b.Branch)
 }
 
 // CountWaiting sets Waiting of each box from what waits.

@@ -3,6 +3,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func InNewBox(ctx context.Context, made *create.Options, make func(context.Conte
 	if err != nil {
 		return err
 	}
-	o.Streams.Note("box %s (number %d) works on branch %s", box.Name, box.ProjectIndex, box.Name.Branch())
+	o.Streams.Note("box %s (number %d) works on branch %s", box.Name, box.ProjectIndex, cmp.Or(made.UseBranch, string(box.Name.Branch())))
 	err = o.Start(ctx, p, box, plan)
 	if exit := fail.Exit(0); err != nil && !errors.As(err, &exit) {
 		o.Streams.Note("box %s runs nevertheless; agentbox destroy %s removes it", box.Name, box.Name)

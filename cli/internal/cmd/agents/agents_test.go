@@ -53,6 +53,17 @@ func TestTheAgentStartsInANewBoxAndCanBeLeft(t *testing.T) {
 	}
 }
 
+func TestTheBranchIsNamedThatTheBoxIsOn(t *testing.T) {
+	b := sessiontest.New()
+	s, _, _, words := streams.Test()
+	made := 0
+	o := options(b, s, &made)
+	o.Create.UseBranch = "feature/x"
+	if err := Launch(t.Context(), o); err != nil || !strings.Contains(words.String(), "works on branch feature/x\n") {
+		t.Errorf("%v, said %s", err, words)
+	}
+}
+
 func TestWithoutKeyAndTerminalNoBoxIsMade(t *testing.T) {
 	b := sessiontest.New()
 	s, _, _, _ := streams.Test()

@@ -160,11 +160,12 @@ func Make(ctx context.Context, o *Options) (core.Box, provider.Provider, error) 
 
 func show(o *Options, box core.Box) error {
 	v := view.OfBox(box, core.StateRunning)
+	v.On = core.BranchName(o.UseBranch) // open has read it
 	if o.JSON.On {
 		return output.One(o.Streams.Out, o.JSON, o.Streams.OutTTY, v)
 	}
 	rows := [][]string{{"box", fmt.Sprintf("%s (number %d, id %s)", v.Name, v.Index, v.ID)}}
-	for _, row := range [][]string{{"branch", string(v.Branch)}, {"container", v.Container}, {"image", v.Image}} {
+	for _, row := range [][]string{{"branch", v.WorksOn()}, {"container", v.Container}, {"image", v.Image}} {
 		if row[1] != "" {
 			rows = append(rows, row)
 		}

@@ -193,7 +193,7 @@ func TestWhereABoxStarts(t *testing.T) {
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			g := &ground{repo: tc.repo, missing: tc.missing}
-			s, _, _, words := streams.Test()
+			s, _, out, words := streams.Test()
 			o := options(t, s, g)
 			o.From, o.UseBranch = tc.from, tc.useBranch
 			if err := Run(t.Context(), o); err != nil {
@@ -201,6 +201,9 @@ func TestWhereABoxStarts(t *testing.T) {
 			}
 			if opened := g.from[len(g.from)-1]; opened != tc.opened || strings.Join(g.put, " ") != tc.put || strings.Join(g.booked, " ") != tc.booked {
 				t.Errorf("opened at %q, put on %q, booked %q", g.from, g.put, g.booked)
+			}
+			if tc.useBranch != "" && !strings.Contains(out.String(), tc.useBranch+" (its own is agentbox/") {
+				t.Errorf("shown as\n%s", out)
 			}
 			if asks := tc.put != "" && tc.booked == ""; strings.Contains(words.String(), " ask, as it is or may be ") != asks {
 				t.Errorf("words %s", words)

@@ -2,6 +2,7 @@
 package list
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -138,9 +139,9 @@ func waits(n *int) string {
 	}
 }
 
-// branch is the box's branch, marked while commits of the box have not landed.
+// branch is the branch that the box works on, marked while commits of the box have not landed.
 func branch(v view.Box) string {
-	name := dash(string(v.Branch))
+	name := dash(string(cmp.Or(v.On, v.Branch)))
 	if v.Behind != nil && *v.Behind > 0 {
 		name += " (behind)"
 	}

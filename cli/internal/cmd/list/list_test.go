@@ -72,6 +72,15 @@ func TestListShowsTheProjectsBoxesByNumber(t *testing.T) {
 	}
 }
 
+func TestListShowsTheBranchThatABoxWasPutOn(t *testing.T) {
+	box := someBoxes[1]
+	box.Repos = []core.Repo{{Kind: "root", Branch: "agentbox/app", Sanctioned: "feature/x"}}
+	s, _, out, _ := streams.Test()
+	if err := Run(t.Context(), options(s, box)); err != nil || !strings.Contains(out.String(), "feature/x (behind)  docker") || strings.Contains(out.String(), "agentbox/app") {
+		t.Errorf("%v, got\n%s", err, out)
+	}
+}
+
 func TestListAllShowsEveryProject(t *testing.T) {
 	s, _, out, _ := streams.Test()
 	o := options(s, someBoxes...)

@@ -37,6 +37,7 @@ func TestRun(t *testing.T) {
 				}
 				return ""
 			}},
+			Create: &create.Options{},
 			Make: func(context.Context, *create.Options) (core.Box, provider.Provider, error) {
 				made++
 				return b.Box, b, nil

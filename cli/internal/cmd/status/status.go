@@ -136,7 +136,7 @@ func show(o *Options, v View) error {
 		{"project", v.Project},
 	}
 	for _, row := range [][2]string{
-		{"branch", string(v.Branch)},
+		{"branch", v.WorksOn()},
 		{"from", from(v.Box)},
 		{"remote", v.Remote},
 		{"provider", v.Provider},

@@ -69,6 +69,16 @@ func TestStatusSaysWhatIsWrongAndWhatNext(t *testing.T) {
 	}
 }
 
+func TestStatusShowsTheBranchThatABoxWasPutOn(t *testing.T) {
+	s, _, out, _ := streams.Test()
+	o := options(s, core.StateRunning)
+	box, _ := o.Box("")
+	box.Repos[0].Sanctioned = "feature/x"
+	if err := Run(t.Context(), o); err != nil || !strings.Contains(out.String(), "branch    feature/x (its own is agentbox/app)\n") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
 func TestStatusShowsWhatWaits(t *testing.T) {
 	s, _, out, words := streams.Test()
 	o := options(s, core.StateRunning)

@@ -12,12 +12,13 @@ var _ provider.Examiner = (*Provider)(nil)
 
 // Tries implements provider.Examiner.
 func (p *Provider) Tries() []provider.Try {
+	const engine = "docker engine"
 	return []provider.Try{
-		{Name: "docker engine", Run: p.tryEngine},
-		{Name: "bounds", Run: p.tryBounds},
-		{Name: "box image", Run: p.tryImage, Soft: true},
-		{Name: "box networks", Run: p.tryNetwork},
-		{Name: "sealed box", Run: p.tryBox},
+		{Name: engine, Run: p.tryEngine},
+		{Name: "bounds", Run: p.tryBounds, Needs: engine},
+		{Name: "box image", Run: p.tryImage, Needs: engine, Soft: true},
+		{Name: "box networks", Run: p.tryNetwork, Needs: engine},
+		{Name: "sealed box", Run: p.tryBox, Needs: engine},
 	}
 }
 

@@ -7,7 +7,7 @@
 //     and it reads neither environment nor files. So it drives a remote engine
 //     as well as a local one.
 //   - Every error says what was asked of which engine. One that means "the
-//     engine can't be reached" wraps provider.ErrUnavailable and says what to do.
+//     engine can't be reached" is a provider.UnavailableError, which says what to do.
 //   - Output of a command in a container is copied, never held.
 package engine
 
@@ -141,7 +141,7 @@ func (e *Engine) failed(operation string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case unreachable(err):
-		return fmt.Errorf("%s: docker engine at %s: %w: %w; %s", operation, e.host, provider.ErrUnavailable, err, hint(err))
+		return fmt.Errorf("%s: %w", operation, &provider.UnavailableError{What: "docker engine at " + e.host, Reason: reason(err), Next: hint(err)})
 	case errdefs.IsNotFound(err), strings.Contains(err.Error(), "unrecognized image ID"): // what the engine says of one that goes meanwhile
 		kind = ErrNotFound
 	case strings.Contains(strings.ToLower(err.Error()), "no space left on device"): // strerror(ENOSPC), npm's too
@@ -160,6 +160,15 @@ func (e *Engine) failed(operation string, err error) error {
 func unreachable(err error) bool {
 	var op *net.OpError
 	return client.IsErrConnectionFailed(err) || errors.As(err, &op) && op.Op == "dial"
+}
+
+// reason is what the system said; moby's words around it name the address again.
+func reason(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return nil
 }
 
 func hint(err error) string {

@@ -146,8 +146,10 @@ func TestAnEngineThatIsNotThere(t *testing.T) {
 		"Ping": e.Ping(t.Context()),
 		"Exec": func() error { _, err := e.Exec(t.Context(), "x", provider.ExecRequest{}); return err }(),
 	} {
-		if !errors.Is(err, provider.ErrUnavailable) || !strings.Contains(err.Error(), host) || !strings.Contains(err.Error(), "; ") {
-			t.Errorf("%s: %v, want ErrUnavailable with address and advice", name, err)
+		var gone *provider.UnavailableError
+		want := "docker engine at " + host + ": not reachable: connect: no such file or directory"
+		if !errors.Is(err, provider.ErrUnavailable) || !errors.As(err, &gone) || gone.Next == "" || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s, and advice", name, err, want)
 		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())

@@ -36,6 +36,10 @@ func TestReport(t *testing.T) {
 		{"a command's code", Exit(143), 143, ""},
 		{"a usage error, wrapped", fmt.Errorf("create: %w", Usagef("try again", "bad %s", "flag")), 2, "error: create: bad flag\nnext: try again\n"},
 		{"an interrupt", fmt.Errorf("make the box: %w", context.Canceled), 130, "error: interrupted\n"},
+		{
+			"an engine that says what to do", fmt.Errorf("ask: %w", &provider.UnavailableError{What: "docker at x", Reason: fs.ErrPermission, Next: "start it"}), 3,
+			"error: ask: docker at x: not reachable: permission denied\nnext: start it\n",
+		},
 		{"a dead engine", fmt.Errorf("docker: %w", provider.ErrUnavailable), 3, "error: docker: not reachable\nnext: agentbox doctor\n"},
 		{"several boxes", resolve("", "/p"), 2, "error: 2 boxes in project /p\n  1) app  (id b00000001)\n  2) app-2  (id b00000002)\nnext: say which one, by number, name or id\n"},
 		{"no boxes", resolve("", "/r"), 2, "error: no box in project /r\nnext: agentbox create makes one; agentbox list --all shows those of other projects\n"},

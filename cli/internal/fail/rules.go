@@ -27,6 +27,7 @@ var rules = []func(error) *Error{
 	is(provider.ErrNoImage, Unavailable, "agentbox prepare tries again and shows each step; to build the image takes a network"),
 	is(provider.ErrUnknownImage, Unavailable, "docker pull it, or leave out --image and box.image"),
 	is(provider.ErrWrongImage, Unavailable, ""),
+	unavailable,
 	is(provider.ErrUnavailable, Unavailable, "agentbox doctor"),
 	is(provider.ErrNotRunning, Failed, "agentbox start <box>"),
 	is(provider.ErrNameTaken, Usage, "choose another name with --name"),
@@ -73,6 +74,15 @@ func is(sentinel error, code Code, next string) func(error) *Error {
 		}
 		return nil
 	}
+}
+
+// unavailable is what knows itself how to be reached again.
+func unavailable(err error) *Error {
+	var gone *provider.UnavailableError
+	if !errors.As(err, &gone) {
+		return nil
+	}
+	return &Error{Code: Unavailable, Next: gone.Next}
 }
 
 // reference explains a box reference that names no single box.

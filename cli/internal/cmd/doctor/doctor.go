@@ -29,7 +29,7 @@ type Options struct {
 // Result is one try and what came of it.
 type Result struct {
 	Name string `json:"name"`
-	// Status is "ok", "warning" or "failed".
+	// Status is "ok", "warning", "failed", or "skipped" where what it needs failed.
 	Status string `json:"status"`
 	Found  string `json:"found,omitempty"`
 	// Problem says what is wrong, Next what to do about it.
@@ -42,6 +42,7 @@ const (
 	ok      = "ok"
 	warning = "warning"
 	failed  = "failed"
+	skipped = "skipped"
 )
 
 // tryTimeout bounds one try.
@@ -70,8 +71,15 @@ func Run(ctx context.Context, o *Options) error {
 		return err
 	}
 	var results []Result
+	broken := map[string]bool{}
 	for _, t := range o.Tries() {
-		r := try(ctx, t)
+		var r Result
+		if broken[t.Needs] {
+			r = Result{Name: t.Name, Status: skipped, Problem: fmt.Sprintf("not tried: the %s does not answer", t.Needs)}
+		} else {
+			r = try(ctx, t)
+			broken[t.Name] = r.Status == failed
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -126,6 +134,8 @@ func mark(status string) string {
 		return "✓"
 	case warning:
 		return "⚠"
+	case skipped:
+		return "-"
 	default:
 		return "✗"
 	}

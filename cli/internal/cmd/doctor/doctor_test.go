@@ -24,14 +24,16 @@ func TestDoctor(t *testing.T) {
 		{Name: "image", Soft: true, Run: says("", errors.New("missing; the next create makes it"))},
 		{Name: "relay", Run: says("", errors.New("said \x1b[2J"))},
 		{Name: "state", Run: says("", fmt.Errorf("read: %w", state.ErrNewer))},
-		{Name: "docker", Run: says("", fmt.Errorf("ask: %w; start it", provider.ErrUnavailable))},
+		{Name: "docker", Run: says("", &provider.UnavailableError{What: "docker at x", Next: "start it"})},
+		{Name: "network", Needs: "docker", Run: func(context.Context) (string, error) { t.Error("tried without what it needs"); return "", nil }},
+		{Name: "box", Needs: "engine", Run: says("sealed", nil)},
 	}
 	s, _, out, _ := streams.Test()
 	err := Run(t.Context(), &Options{Streams: s, Tries: func() []provider.Try { return tries }})
 	want := "✓ engine: 27.1\n⚠ image: missing; the next create makes it\n✗ relay: \"said \\u001b[2J\"\n" +
 		"✗ state: read: a newer version of agentbox wrote the state file\n    next: update agentbox, or set AGENTBOX_HOME to another folder\n" +
-		"✗ docker: ask: not reachable; start it\n"
-	if out.String() != want || fail.Of(err).Code != fail.Failed {
+		"✗ docker: docker at x: not reachable\n    next: start it\n- network: not tried: the docker does not answer\n✓ box: sealed\n"
+	if out.String() != want || fail.Of(err).Code != fail.Failed || err.Error() != "3 of 7 tries failed" {
 		t.Errorf("got %q, %v", out, err)
 	}
 

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 
+	"github.com/madarco/agentbox/core/atomicfile"
 	wire "github.com/madarco/agentbox/core/session"
+	"github.com/madarco/agentbox/ctl/proc"
 )
 
 // fallbackTerminal is known to every terminal database and close to all that
@@ -17,8 +21,9 @@ const fallbackTerminal = "xterm-256color"
 
 // Attach shows a session on this process's terminal until the user detaches or
 // the session ends. The code is that of the session's command if that has
-// ended, perhaps before it could be shown, else zero.
-func (s Sessions) Attach(ctx context.Context, n wire.Name) (int, error) {
+// ended, perhaps before it could be shown, else zero. Under lease, unless that
+// is "", Hold ends it.
+func (s Sessions) Attach(ctx context.Context, n, lease wire.Name) (int, error) {
 	if !has(ctx, n) {
 		if code, ended := s.exitCode(n); ended {
 			return code, os.Remove(s.exit(n))
@@ -28,7 +33,7 @@ func (s Sessions) Attach(ctx context.Context, n wire.Name) (int, error) {
 	cmd := exec.CommandContext(ctx, "tmux", "attach-session", "-t", target(n))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = environ([]string{"TERM=" + terminalType(os.Getenv("TERM"), databases(s.Home)), "TMUX="})
-	err := cmd.Run()
+	err := s.leased(cmd, lease)
 	if has(ctx, n) {
 		if err != nil {
 			return 0, fmt.Errorf("show session %s: %w", n, err)
@@ -37,6 +42,32 @@ func (s Sessions) Attach(ctx context.Context, n wire.Name) (int, error) {
 	}
 	code, _ := s.exitCode(n)
 	return code, nil
+}
+
+// leased runs a command whose process a lease names.
+func (s Sessions) leased(cmd *exec.Cmd, lease wire.Name) error {
+	if lease == "" {
+		return cmd.Run()
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	if err := proc.Start(cmd); err != nil {
+		return err
+	}
+	kept := atomicfile.Write(s.pid(lease), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600)
+	defer os.Remove(s.pid(lease))
+	return errors.Join(cmd.Wait(), kept)
+}
+
+// Hold ends what is shown under a lease when input ends: nothing tells a
+// command on a terminal of the engine's that nobody is at the other side.
+func (s Sessions) Hold(ctx context.Context, lease wire.Name, input io.Reader) error {
+	io.Copy(io.Discard, input) //nolint:errcheck // an input that breaks has ended
+	if err := s.Kill(ctx, lease); !errors.Is(err, ErrNone) {
+		return err
+	}
+	return nil // it was left before
 }
 
 // databases are the folders of compiled terminal descriptions, as Debian's

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		finish(Sessions{Dir: os.Args[4]}.Run(wire.Name(os.Args[5])))
 	}
 	if len(os.Args) == 4 && os.Args[1] == "attach" {
-		finish(Sessions{Dir: os.Args[2], Home: "/nonexistent"}.Attach(context.Background(), wire.Name(os.Args[3])))
+		finish(Sessions{Dir: os.Args[2], Home: "/nonexistent"}.Attach(context.Background(), wire.Name(os.Args[3]), "once-lease"))
 	}
 	os.Exit(m.Run())
 }
@@ -248,10 +248,10 @@ func TestTheScreenOfACommandThatFailedStaysUntilItWasRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(ctx, t, "a")
-	if code, err := s.Attach(ctx, "a"); code != 143 || err != nil {
+	if code, err := s.Attach(ctx, "a", ""); code != 143 || err != nil {
 		t.Errorf("attach afterwards: %d, %v", code, err)
 	}
-	if _, err := s.Attach(ctx, "a"); !errors.Is(err, ErrNone) {
+	if _, err := s.Attach(ctx, "a", ""); !errors.Is(err, ErrNone) {
 		t.Errorf("attach once more: %v", err)
 	}
 }
@@ -286,7 +286,7 @@ func TestWhatCannotBeStartedIsSaidBefore(t *testing.T) {
 	if list := s.List(ctx); list == nil || len(list) > 0 {
 		t.Errorf("list: %v", list)
 	}
-	if _, err := s.Attach(ctx, "a"); !errors.Is(err, ErrNone) {
+	if _, err := s.Attach(ctx, "a", ""); !errors.Is(err, ErrNone) {
 		t.Errorf("attach to nothing: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
@@ -353,6 +353,31 @@ func TestDetachLeavesTheSessionAndItsEndGivesItsCode(t *testing.T) {
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 5 {
 		t.Errorf("at its end: %v", err)
+	}
+}
+
+func TestWhoeverHoldsTheLeaseEndsTheAttachAndNotTheSession(t *testing.T) {
+	ctx, s := sessions(t)
+	if err := s.Start(ctx, shell("a", told+"; read -r word; echo \"got $word\"; read -r word")); err != nil {
+		t.Fatal(err)
+	}
+	heard(ctx, t)
+	tty, cmd := attached(ctx, t, s, "a")
+	fmt.Fprint(tty, "one\r")
+	shows(ctx, t, "a", "got one")
+	caller, input := io.Pipe()
+	held := make(chan error, 1)
+	go func() { held <- s.Hold(ctx, "once-lease", caller) }()
+	input.Close()
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() //nolint:errcheck // how it ends is not the point
+	if list := s.List(ctx); len(list) != 1 || list[0].Attached != 0 {
+		t.Errorf("left are %+v", list)
+	}
+	if err := s.Hold(ctx, "once-lease", strings.NewReader("")); err != nil {
+		t.Errorf("of an attach that has ended: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -150,7 +151,10 @@ func Attach(ctx context.Context, s *streams.Streams, in Execer, box core.Box, n 
 	if err := CheckTerminal(s, string(box.Name)); err != nil {
 		return err
 	}
-	req := provider.ExecRequest{Argv: []string{ctl, "session", "attach", string(n)}, Stdin: s.In, Stdout: s.Out, Stderr: s.ErrOut}
+	lease := once()
+	release := hold(ctx, in, box, lease)
+	defer release()
+	req := provider.ExecRequest{Argv: []string{ctl, "session", "attach", "--lease", string(lease), string(n)}, Stdin: s.In, Stdout: s.Out, Stderr: s.ErrOut}
 	code, err := onTerminal(ctx, s, in, box, req)
 	if err != nil {
 		return fmt.Errorf("show session %s of box %s: %w", n, box.Name, err)
@@ -162,6 +166,24 @@ func Attach(ctx context.Context, s *streams.Streams, in Execer, box core.Box, n 
 	}
 	s.Note("session %s of box %s has ended", n, box.Name)
 	return fail.Exited(code)
+}
+
+// hold keeps a command of the box waiting on an input that ends with release or
+// with this process, however that ends; it then ends what has the lease. A box
+// that can't hold it shows its sessions all the same.
+func hold(ctx context.Context, in Execer, box core.Box, lease session.Name) (release func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	input, end := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		in.Exec(ctx, box, provider.ExecRequest{Argv: []string{ctl, "session", "hold", string(lease)}, Stdin: input}) //nolint:errcheck // as above
+	}()
+	return func() {
+		cancel()
+		end.Close()
+		<-ended
+	}
 }
 
 // List are the sessions of the box.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,9 @@ func TestLeavingASessionTellsTheWayBackAndItsEndGivesTheCode(t *testing.T) {
 	s, words := terminal(t)
 	if err := session.Attach(t.Context(), s, b, b.Box, "claude"); err != nil || !strings.Contains(words.String(), "agentbox claude attach shop") {
 		t.Errorf("after leaving: %v, %s", err, words)
+	}
+	if len(b.Leases) != 1 || !slices.Equal(b.Held, b.Leases) {
+		t.Errorf("held %v, shown under %v", b.Held, b.Leases)
 	}
 	b.Ends, b.Code = true, 3
 	words.Reset()

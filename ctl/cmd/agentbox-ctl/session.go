@@ -14,7 +14,9 @@ import (
 )
 
 const sessionUsage = `usage: agentbox-ctl session list [--json]
-       agentbox-ctl session attach|kill NAME
+       agentbox-ctl session attach [--lease LEASE] NAME
+       agentbox-ctl session hold LEASE   (ends that attach with standard input)
+       agentbox-ctl session kill NAME
        agentbox-ctl session start        (a request in JSON on standard input)
        agentbox-ctl session stage        (the same, for run without a terminal)
        agentbox-ctl session run NAME     (what start and stage have left)
@@ -29,6 +31,7 @@ func runSession(ctx context.Context, args []string, s streams) int {
 	flags.Usage = func() { fmt.Fprint(s.err, sessionUsage) }
 	dir := flags.String("dir", session.DefaultDir, "where requests and exit codes lie")
 	asJSON := flags.Bool("json", false, "print JSON")
+	lease := flags.String("lease", "", "the name by which hold ends it")
 	if code, ok := parse(flags, args[1:], s); !ok {
 		return code
 	}
@@ -43,8 +46,8 @@ func runSession(ctx context.Context, args []string, s streams) int {
 		return listSessions(ctx, all, *asJSON, s)
 	case "start", "stage":
 		err = beginSession(ctx, all, args[0] == "start", s)
-	case "attach", "kill", "run":
-		code, err = namedSession(ctx, all, args[0], flags.Arg(0))
+	case "attach", "hold", "kill", "run":
+		code, err = namedSession(ctx, all, args[0], flags.Arg(0), *lease, s)
 	default:
 		fmt.Fprint(s.err, sessionUsage)
 		return wire.ExitFailed
@@ -82,8 +85,11 @@ func beginSession(ctx context.Context, all session.Sessions, start bool, s strea
 	}
 }
 
-func namedSession(ctx context.Context, all session.Sessions, verb, word string) (int, error) {
+func namedSession(ctx context.Context, all session.Sessions, verb, word, lease string, s streams) (int, error) {
 	name, err := wiresession.ParseName(word)
+	if err == nil && lease != "" {
+		_, err = wiresession.ParseName(lease)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +97,9 @@ func namedSession(ctx context.Context, all session.Sessions, verb, word string) 
 	case "run":
 		return all.Run(name)
 	case "attach":
-		return all.Attach(ctx, name)
+		return all.Attach(ctx, name, wiresession.Name(lease))
+	case "hold":
+		return 0, all.Hold(ctx, name, s.in)
 	default:
 		return 0, all.Kill(ctx, name)
 	}

@@ -37,6 +37,9 @@ type Box struct {
 	// Execs are the command lines that were executed, Env their environments.
 	Execs []string
 	Env   []string
+	// Leases are those of what was shown, which Execs leaves out; Held those
+	// that were held.
+	Leases, Held []string
 	// Refuse is the code of the next start.
 	Refuse int
 	// Ends: a session that is shown ends, with Code. Else the user leaves it.
@@ -90,9 +93,17 @@ func (b *Box) Exec(_ context.Context, _ core.Box, req provider.ExecRequest) (int
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	line := strings.Join(req.Argv, " ")
-	b.Execs, b.Env = append(b.Execs, line), append(b.Env, req.Env...)
 	rest, ok := strings.CutPrefix(line, "agentbox-ctl session ")
 	verb, word, _ := strings.Cut(rest, " ")
+	if verb == "hold" { // whenever it comes
+		b.Held = append(b.Held, word)
+		return 0, nil
+	}
+	if lease, name, ok := strings.Cut(strings.TrimPrefix(word, "--lease "), " "); ok && verb == "attach" {
+		line, word = strings.TrimSuffix(line, word)+name, name
+		b.Leases = append(b.Leases, lease)
+	}
+	b.Execs, b.Env = append(b.Execs, line), append(b.Env, req.Env...)
 	at := slices.IndexFunc(b.Sessions, func(i wire.Info) bool { return string(i.Name) == word })
 	switch {
 	case (!ok || verb == "run") && req.TTY != nil: // a terminal has no end to copy to

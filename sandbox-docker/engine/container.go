@@ -24,7 +24,7 @@ type Container struct {
 func (e *Engine) CreateContainer(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
 	got, err := e.api.ContainerCreate(ctx, options)
 	if err != nil {
-		return "", e.failed("create container "+options.Name, err)
+		return "", e.failed(ctx, "create container "+options.Name, err)
 	}
 	return got.ID, nil
 }
@@ -32,39 +32,39 @@ func (e *Engine) CreateContainer(ctx context.Context, options client.ContainerCr
 // StartContainer starts a container; one that runs stays as it is.
 func (e *Engine) StartContainer(ctx context.Context, id string) error {
 	_, err := e.api.ContainerStart(ctx, id, client.ContainerStartOptions{})
-	return e.failed("start container "+id, err)
+	return e.failed(ctx, "start container "+id, err)
 }
 
 // StopContainer ends its processes, after its own stop timeout by force.
 func (e *Engine) StopContainer(ctx context.Context, id string) error {
 	_, err := e.api.ContainerStop(ctx, id, client.ContainerStopOptions{})
-	return e.failed("stop container "+id, err)
+	return e.failed(ctx, "stop container "+id, err)
 }
 
 // PauseContainer freezes its processes.
 func (e *Engine) PauseContainer(ctx context.Context, id string) error {
 	_, err := e.api.ContainerPause(ctx, id, client.ContainerPauseOptions{})
-	return e.failed("pause container "+id, err)
+	return e.failed(ctx, "pause container "+id, err)
 }
 
 // UnpauseContainer thaws them.
 func (e *Engine) UnpauseContainer(ctx context.Context, id string) error {
 	_, err := e.api.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
-	return e.failed("unpause container "+id, err)
+	return e.failed(ctx, "unpause container "+id, err)
 }
 
 // RemoveContainer ends and removes a container with its anonymous volumes.
 // The error wraps ErrNotFound if it is gone.
 func (e *Engine) RemoveContainer(ctx context.Context, id string) error {
 	_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	return e.failed("remove container "+id, err)
+	return e.failed(ctx, "remove container "+id, err)
 }
 
 // Container looks a container up by name or id. The error wraps ErrNotFound.
 func (e *Engine) Container(ctx context.Context, name string) (Container, error) {
 	got, err := e.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if err != nil {
-		return Container{}, e.failed("look up container "+name, err)
+		return Container{}, e.failed(ctx, "look up container "+name, err)
 	}
 	c := Container{ID: got.Container.ID, Name: strings.TrimPrefix(got.Container.Name, "/"), ImageID: got.Container.Image}
 	if got.Container.State != nil {
@@ -81,7 +81,7 @@ func (e *Engine) Container(ctx context.Context, name string) (Container, error) 
 func (e *Engine) Containers(ctx context.Context, labels ...string) ([]Container, error) {
 	got, err := e.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled(labels)})
 	if err != nil {
-		return nil, e.failed("list containers", err)
+		return nil, e.failed(ctx, "list containers", err)
 	}
 	all := make([]Container, 0, len(got.Items))
 	for _, item := range got.Items {

@@ -84,7 +84,7 @@ func (e *Engine) Host() string { return e.host }
 // Ping asks whether the engine answers. The error wraps provider.ErrUnavailable.
 func (e *Engine) Ping(ctx context.Context) error {
 	_, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
-	return e.failed("ask for a sign of life", err)
+	return e.failed(ctx, "ask for a sign of life", err)
 }
 
 // Info is what an engine can do and enforce.
@@ -103,7 +103,7 @@ type Info struct {
 func (e *Engine) Info(ctx context.Context) (Info, error) {
 	got, err := e.api.Info(ctx, client.InfoOptions{})
 	if err != nil {
-		return Info{}, e.failed("ask about the engine", err)
+		return Info{}, e.failed(ctx, "ask about the engine", err)
 	}
 	seccomp := slices.ContainsFunc(got.Info.SecurityOptions, func(option string) bool {
 		name, _, _ := strings.Cut(option, ",") // "name=seccomp,profile=default"
@@ -132,14 +132,17 @@ func goArch(machine string) string {
 	return machine
 }
 
-// failed names the operation and sorts the error; nil stays nil.
-func (e *Engine) failed(operation string, err error) error {
+// failed names the operation and sorts the error; nil stays nil. What fails
+// once ctx has ended failed for ctx's cause, which HTTP calls return in the place
+// of context.Canceled and moby takes for an engine that is not there.
+func (e *Engine) failed(ctx context.Context, operation string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var kind error
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", operation, errors.Join(context.Cause(ctx), ctx.Err()))
 	case unreachable(err):
 		return fmt.Errorf("%s: %w", operation, &provider.UnavailableError{What: "docker engine at " + e.host, Reason: reason(err), Next: hint(err)})
 	case errdefs.IsNotFound(err), strings.Contains(err.Error(), "unrecognized image ID"): // what the engine says of one that goes meanwhile

@@ -152,10 +152,16 @@ func TestAnEngineThatIsNotThere(t *testing.T) {
 			t.Errorf("%s: %v, want %s, and advice", name, err, want)
 		}
 	}
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := e.Ping(cancelled); !errors.Is(err, context.Canceled) || errors.Is(err, provider.ErrUnavailable) {
-		t.Errorf("cancelled Ping: %v", err)
+	cause := errors.New("the user went away")
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	for name, err := range map[string]error{
+		"Ping": e.Ping(cancelled),
+		"Exec": func() error { _, err := e.Exec(cancelled, "x", provider.ExecRequest{}); return err }(),
+	} {
+		if !errors.Is(err, cause) || errors.Is(err, provider.ErrUnavailable) {
+			t.Errorf("cancelled %s: %v", name, err)
+		}
 	}
 	if _, err := Connect(Endpoint{Host: "nonsense"}); err == nil {
 		t.Error("Connect took an address that is none")

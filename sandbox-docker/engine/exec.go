@@ -43,7 +43,7 @@ func (e *Engine) Exec(ctx context.Context, container string, req provider.ExecRe
 		Cmd:          req.Argv,
 	})
 	if err != nil {
-		err = e.failed("run a command in "+container, err)
+		err = e.failed(ctx, "run a command in "+container, err)
 		if errors.Is(err, ErrConflict) {
 			err = fmt.Errorf("%w: %w", provider.ErrNotRunning, err)
 		}
@@ -51,7 +51,7 @@ func (e *Engine) Exec(ctx context.Context, container string, req provider.ExecRe
 	}
 	attached, err := e.api.ExecAttach(ctx, created.ID, client.ExecAttachOptions{TTY: req.TTY != nil, ConsoleSize: size})
 	if err != nil {
-		return 0, e.failed("run a command in "+container, err)
+		return 0, e.failed(ctx, "run a command in "+container, err)
 	}
 	defer attached.Close()
 	if err := e.converse(ctx, created.ID, attached.HijackedResponse, req); err != nil {
@@ -161,7 +161,7 @@ func (e *Engine) exitCode(ctx context.Context, id string) (int, error) {
 	for {
 		got, err := e.api.ExecInspect(ctx, id, client.ExecInspectOptions{})
 		if err != nil {
-			return 0, e.failed("ask for a command's exit code", err)
+			return 0, e.failed(ctx, "ask for a command's exit code", err)
 		}
 		if !got.Running {
 			return got.ExitCode, nil

@@ -25,7 +25,7 @@ type Image struct {
 func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	got, err := e.api.ImageInspect(ctx, ref)
 	if err != nil {
-		return Image{}, e.failed("look up image "+ref, err)
+		return Image{}, e.failed(ctx, "look up image "+ref, err)
 	}
 	image := Image{ID: got.ID}
 	if got.Config != nil {
@@ -63,10 +63,10 @@ func (e *Engine) Build(ctx context.Context, req BuildRequest) error {
 		Labels:      req.Labels,
 	})
 	if err != nil {
-		return e.failed("build image "+req.Tag, err)
+		return e.failed(ctx, "build image "+req.Tag, err)
 	}
 	defer got.Body.Close()
-	return e.failed("build image "+req.Tag, follow(got.Body, req.Log))
+	return e.failed(ctx, "build image "+req.Tag, follow(got.Body, req.Log))
 }
 
 // Import makes an image out of a tar of a root file system.
@@ -74,32 +74,32 @@ func (e *Engine) Import(ctx context.Context, rootfs io.Reader, ref string) error
 	// Read errors of the stream reach this call through the request's body.
 	got, err := e.api.ImageImport(ctx, client.ImageImportSource{Source: rootfs, SourceName: "-"}, ref, client.ImageImportOptions{})
 	if err != nil {
-		return e.failed("import image "+ref, err)
+		return e.failed(ctx, "import image "+ref, err)
 	}
 	defer got.Close()
-	return e.failed("import image "+ref, follow(got, nil))
+	return e.failed(ctx, "import image "+ref, follow(got, nil))
 }
 
 // Pull fetches an image from its registry, without credentials.
 func (e *Engine) Pull(ctx context.Context, ref string, log func(line string)) error {
 	got, err := e.api.ImagePull(ctx, ref, client.ImagePullOptions{})
 	if err != nil {
-		return e.failed("pull image "+ref, err)
+		return e.failed(ctx, "pull image "+ref, err)
 	}
 	defer got.Close()
-	return e.failed("pull image "+ref, follow(got, log))
+	return e.failed(ctx, "pull image "+ref, follow(got, log))
 }
 
 // Tag gives an image one more reference.
 func (e *Engine) Tag(ctx context.Context, ref, as string) error {
 	_, err := e.api.ImageTag(ctx, client.ImageTagOptions{Source: ref, Target: as})
-	return e.failed(fmt.Sprintf("tag image %s as %s", ref, as), err)
+	return e.failed(ctx, fmt.Sprintf("tag image %s as %s", ref, as), err)
 }
 
 // RemoveImage removes a reference, and the image with its last one.
 func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	_, err := e.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
-	return e.failed("remove image "+ref, err)
+	return e.failed(ctx, "remove image "+ref, err)
 }
 
 // UntaggedImages lists the ids of the images that have the label and no
@@ -109,7 +109,7 @@ func (e *Engine) UntaggedImages(ctx context.Context, label string) ([]string, er
 		Filters: client.Filters{}.Add("dangling", "true").Add("label", label),
 	})
 	if err != nil {
-		return nil, e.failed("list images", err)
+		return nil, e.failed(ctx, "list images", err)
 	}
 	ids := make([]string, 0, len(got.Items))
 	for _, item := range got.Items {

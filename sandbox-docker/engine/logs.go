@@ -23,7 +23,7 @@ func (e *Engine) Logs(ctx context.Context, container string, req provider.LogReq
 	}
 	log, err := e.api.ContainerLogs(ctx, container, options)
 	if err != nil {
-		return e.failed("read the log of "+container, err)
+		return e.failed(ctx, "read the log of "+container, err)
 	}
 	defer log.Close()
 	err = demultiplex(orDiscard(req.Stdout), orDiscard(req.Stderr), log)

@@ -20,7 +20,7 @@ type Network struct {
 func (e *Engine) Networks(ctx context.Context, labels ...string) ([]Network, error) {
 	got, err := e.api.NetworkList(ctx, client.NetworkListOptions{Filters: labelled(labels)})
 	if err != nil {
-		return nil, e.failed("list networks", err)
+		return nil, e.failed(ctx, "list networks", err)
 	}
 	all := make([]Network, 0, len(got.Items))
 	for _, item := range got.Items {
@@ -46,7 +46,7 @@ func (e *Engine) CreateNetwork(ctx context.Context, name string, subnet netip.Pr
 		Labels:     labels,
 	})
 	if err != nil {
-		return "", e.failed("create network "+name, err)
+		return "", e.failed(ctx, "create network "+name, err)
 	}
 	return got.ID, nil
 }
@@ -54,7 +54,7 @@ func (e *Engine) CreateNetwork(ctx context.Context, name string, subnet netip.Pr
 // RemoveNetwork removes a network. The error wraps ErrNotFound if it is gone.
 func (e *Engine) RemoveNetwork(ctx context.Context, id string) error {
 	_, err := e.api.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
-	return e.failed("remove network "+id, err)
+	return e.failed(ctx, "remove network "+id, err)
 }
 
 func labelled(labels []string) client.Filters {

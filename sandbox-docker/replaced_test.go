@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/madarco/agentbox/core"
@@ -20,15 +21,20 @@ import (
 type fakeEngine struct {
 	labels map[string]string
 	gone   map[string]int
-	calls  map[string]int
+
+	mu    sync.Mutex
+	calls map[string]int
 }
 
 func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := r.Method + " " + r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	w.Header().Set("Api-Version", "1.41")
 	w.Header().Set("Content-Type", "application/json")
+	f.mu.Lock()
 	f.calls[call]++
-	if f.gone[call] == f.calls[call] {
+	nth := f.calls[call]
+	f.mu.Unlock()
+	if f.gone[call] == nth {
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, `{"message":"No such image: sha256:1"}`)
 		return
@@ -80,6 +86,7 @@ func createWith(t *testing.T, gone map[string]int) (map[string]int, error) {
 	_, err = p.Create(t.Context(), provider.CreateRequest{
 		Box: box, RelayDir: "/r", Setup: func(context.Context, io.Writer) error { return nil },
 	})
+	server.Close() // which waits for the calls under way
 	return f.calls, err
 }
 

@@ -31,7 +31,7 @@ var alsoMay = map[string][]string{
 
 // libraries may be imported only by the packages at or below these paths.
 var libraries = map[string][]string{
-	"github.com/creack/pty":                 {"ctl", "e2e"},
+	"github.com/creack/pty":                 {"ctl", "e2e", "cli/internal/session/sessiontest"},
 	"github.com/dlclark/regexp2":            {"core"},
 	"github.com/go-chi/chi":                 {"relay", "controlplane"},
 	"github.com/jackc/pgx":                  {"controlplane"},

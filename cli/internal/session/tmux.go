@@ -181,7 +181,7 @@ func hold(ctx context.Context, in Execer, box core.Box, lease session.Name) (rel
 	}()
 	return func() {
 		cancel()
-		end.Close()
+		end.Close() //nolint:errcheck // a pipe's writer has none to give
 		<-ended
 	}
 }

@@ -43,6 +43,12 @@ type Box struct {
 	// root first. A box of a plain directory has none.
 	Repos []Repo `json:"gitWorktrees,omitempty"`
 
+	// AutoApproveHostActions and AutoApproveSafeHostActions are the user's word
+	// on this box about questions, as package policy takes them; nil means the
+	// user's word on all boxes.
+	AutoApproveHostActions     bool  `json:"autoApproveHostActions,omitempty"`
+	AutoApproveSafeHostActions *bool `json:"autoApproveSafeHostActions,omitempty"`
+
 	// Docker is set on boxes of the docker provider.
 	Docker *DockerBox `json:"docker,omitempty"`
 

@@ -139,11 +139,12 @@ type Approval struct {
 	State   ApprovalState `json:"state"`
 	// Message is one line of ours, computed from facts.
 	Message string `json:"message"`
-	// Push is set on pushes, Land on commits that wait to land.
-	Push      *PushApproval `json:"push,omitempty"`
-	Land      *LandApproval `json:"land,omitempty"`
-	CreatedAt time.Time     `json:"createdAt"`
-	Deadline  time.Time     `json:"deadline"`
+	// Push is set on pushes, Land on commits that wait to land, Action on the rest.
+	Push      *PushApproval   `json:"push,omitempty"`
+	Land      *LandApproval   `json:"land,omitempty"`
+	Action    *ActionApproval `json:"action,omitempty"`
+	CreatedAt time.Time       `json:"createdAt"`
+	Deadline  time.Time       `json:"deadline"`
 	// AnsweredBy and Note record the answer; Note is the user's text, which
 	// the box may read.
 	AnsweredAt time.Time `json:"answeredAt,omitzero"`

@@ -18,6 +18,8 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/atomicfile"
+	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/gitgate"
@@ -39,6 +41,10 @@ type Config struct {
 	ApprovalTTL time.Duration
 	// ApprovalsOff is the user's own switch, see server.Config.
 	ApprovalsOff bool
+	// Policy is what the user has set about host actions for all boxes.
+	Policy policy.Settings
+	// Boxes reaches into boxes, for what is copied out of them and into them.
+	Boxes relay.Boxes
 	// Budget bounds what a box may cost, budget.Defaults where zero.
 	Budget budget.Limits
 	// MaxPack is how many bytes a box may send at once before the user is asked,
@@ -134,7 +140,7 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 	defer maintain(ctx, gates, cfg.Log)()
 	srv := server.New(server.Config{
 		Home: cfg.Home, Store: st, Gates: gates, Version: cfg.Version, Log: cfg.Log, Shutdown: stop,
-		ApprovalTTL: cfg.ApprovalTTL, ApprovalsOff: cfg.ApprovalsOff, Budget: cfg.Budget,
+		Policy: cfg.Policy, Methods: methods(cfg), ApprovalTTL: cfg.ApprovalTTL, ApprovalsOff: cfg.ApprovalsOff, Budget: cfg.Budget,
 	})
 	defer finish(ctx, srv)
 	if err := srv.Recover(ctx); err != nil {

@@ -20,7 +20,10 @@ import (
 // or, where it was ended before, at its next start.
 
 // ownWork tells whether the relay itself carries out a yes to this method.
-func ownWork(method string) bool { return method == methodLand || method == methodBudget }
+func (s *Server) ownWork(method string) bool {
+	_, offer := s.cfg.Methods[method].(relay.Offer)
+	return offer || method == methodLand || method == methodBudget
+}
 
 // askToLand opens the question about a landing that takes a person, or finds
 // the one that is open, and says so in a phrase. There is one question for each
@@ -141,7 +144,7 @@ func (s *Server) carryOut(ctx context.Context, a store.Approval) (wire.Envelope,
 		BoxID: a.BoxID, Method: a.Method, Digest: a.Digest, ApprovalID: a.ID,
 		Actor: a.AnsweredBy, Reason: "approved", Detail: a.Request, Request: a.Request,
 	}
-	j := job{box: core.Box{ID: a.BoxID}, repo: core.Repo{Key: request.Repo}, do: s.again(in, request.Repo)}
+	j := job{box: core.Box{ID: a.BoxID}, repo: core.Repo{Key: request.Repo}, do: s.work(in, request.Repo)}
 	env, err := s.run(ctx, j, in)
 	if err != nil || env.ExitCode != wire.ExitOK || a.Method != methodLand {
 		return env, err
@@ -172,7 +175,7 @@ func (s *Server) carryOutAgreed(ctx context.Context) error {
 		return fmt.Errorf("list what was agreed to: %w", err)
 	}
 	for _, a := range agreed {
-		if !ownWork(a.Method) {
+		if !s.ownWork(a.Method) {
 			continue
 		}
 		done, ok := s.begin()

@@ -8,6 +8,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay"
 )
 
 // ErrUnknownMethod: no such RPC.
@@ -16,7 +17,7 @@ var ErrUnknownMethod = errors.New("rpc method not implemented")
 // method decodes the params of one RPC and does it.
 type method func(s *Server, ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error)
 
-// methods is the closed table of what a box may ask for.
+// methods is the closed table of what a box may ask for, beside Config.Methods.
 var methods = map[string]method{
 	"git.push":  (*Server).rpcPush,
 	"git.fetch": (*Server).rpcFetch,
@@ -27,6 +28,9 @@ var methods = map[string]method{
 // came of it, refusals included. Errors: ErrUnknownMethod, store.ErrConflict
 // (the request id belongs to another request), the context's, the store's.
 func (s *Server) Dispatch(ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {
+	if m, ok := s.cfg.Methods[req.Method]; ok {
+		return s.act(ctx, m, relay.Call{Box: box, Method: req.Method, Body: req.Params}, req.RequestID, "")
+	}
 	do, ok := methods[req.Method]
 	if !ok {
 		s.event(ctx, box.ID, "rpc-unknown", map[string]string{"method": core.Untrusted(req.Method).Quote()})

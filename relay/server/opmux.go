@@ -36,6 +36,7 @@ func (s *Server) operatorRouter() chi.Router {
 		m.Get("/prompts", s.getPrompts)
 		m.Get("/prompts/stream", s.streamPrompts)
 		m.Post("/prompts/answer", s.postAnswer)
+		m.Post("/act", s.postAct)
 		m.Post("/git/push", s.postPush)
 		m.Post("/land", s.postLand)
 		m.Post("/land/ask", s.postAsk)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -37,6 +38,9 @@ type job struct {
 	// message and push are shown to the user where the decision is to ask.
 	message string
 	push    *wire.PushApproval
+	show    *wire.ActionApproval
+	// ttl bounds the question, the server's bound if zero.
+	ttl time.Duration
 	// do does the work, and calls started with the child's pid.
 	do func(ctx context.Context, started func(pid int) error) store.Outcome
 }
@@ -240,10 +244,7 @@ func (s *Server) ask(ctx context.Context, j job, in store.Intent, tell say) (sto
 	if a, ok, err := s.untold(ctx, in); ok || err != nil {
 		return a, err
 	}
-	a, opened, err := s.st.OpenApproval(ctx, store.Ask{
-		BoxID: j.box.ID, BoxName: j.box.Name, Method: j.method, Digest: in.Digest, Message: j.message,
-		Push: j.push, Request: in.Request, TTL: s.cfg.ApprovalTTL, Limit: maxPending,
-	})
+	a, opened, err := s.st.OpenApproval(ctx, s.question(j, in.Digest, in.Request))
 	if err != nil {
 		return a, err
 	}
@@ -266,9 +267,17 @@ func (s *Server) ask(ctx context.Context, j job, in store.Intent, tell say) (sto
 	}
 }
 
+// question is what the user is asked about a job.
+func (s *Server) question(j job, digest string, request json.RawMessage) store.Ask {
+	return store.Ask{
+		BoxID: j.box.ID, BoxName: j.box.Name, Method: j.method, Digest: digest, Message: j.message,
+		Push: j.push, Action: j.show, Request: request, TTL: cmp.Or(j.ttl, s.cfg.ApprovalTTL), Limit: maxPending,
+	}
+}
+
 // run does the work of a job, one at a time for each repository of a box.
 func (s *Server) run(ctx context.Context, j job, in store.Intent) (wire.Envelope, error) {
-	unlock, err := s.keys.lock(ctx, j.box.ID+"/"+j.repo.Key)
+	unlock, err := s.keys.lock(ctx, j.box.ID+"/"+cmp.Or(j.repo.Key, in.Digest))
 	if err != nil {
 		return wire.Envelope{}, s.stopped(err)
 	}

@@ -50,7 +50,7 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request) {
 		Yes: body.Answer == "y", Digest: body.Digest, By: operator(r).Actor(), Note: body.Note,
 	})
 	switch {
-	case err == nil && a.State == wire.Approved && ownWork(a.Method):
+	case err == nil && a.State == wire.Approved && s.ownWork(a.Method):
 		writeJSON(w, http.StatusOK, s.answered(r.Context(), a))
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)

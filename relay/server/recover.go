@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,7 @@ func (s *Server) resume(ctx context.Context, in store.Intent) error {
 	if err := json.Unmarshal(in.Request, &target); err != nil {
 		return fmt.Errorf("read what %s was about: %w", in.ID, err)
 	}
-	unlock, err := s.keys.lock(ctx, in.BoxID+"/"+target.Repo)
+	unlock, err := s.keys.lock(ctx, in.BoxID+"/"+cmp.Or(target.Repo, in.Digest))
 	if err != nil {
 		return err
 	}
@@ -63,11 +64,15 @@ func (s *Server) resume(ctx context.Context, in store.Intent) error {
 	return nil
 }
 
-// again is the work of an intent, from what was written down.
+// again is the work of an intent that may have been done in part, from what was
+// written down.
 func (s *Server) again(in store.Intent, key string) func(context.Context, func(int) error) store.Outcome {
 	return func(ctx context.Context, started func(int) error) store.Outcome {
 		if in.Method == methodBudget {
 			return s.raise(in)
+		}
+		if m, ok := s.cfg.Methods[in.Method]; ok {
+			return s.action(ctx, in, func(call relay.Call) store.Outcome { return m.Resume(ctx, call) })
 		}
 		box, repo, gate, err := s.gateOf(ctx, in.BoxID, key)
 		if err != nil {
@@ -91,6 +96,28 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 		s.log.Error("read what an earlier relay began", "work", in.ID, "err", err)
 		return failed("the relay was restarted while it ran; ask again")
 	}
+}
+
+// work is that of an intent that has not begun yet.
+func (s *Server) work(in store.Intent, key string) func(context.Context, func(int) error) store.Outcome {
+	m, ok := s.cfg.Methods[in.Method]
+	if !ok {
+		return s.again(in, key)
+	}
+	return func(ctx context.Context, started func(int) error) store.Outcome {
+		return s.action(ctx, in, func(call relay.Call) store.Outcome { return m.Do(ctx, call, started) })
+	}
+}
+
+// action calls a method with what is written down of a host action.
+func (s *Server) action(ctx context.Context, in store.Intent, do func(relay.Call) store.Outcome) store.Outcome {
+	reg, err := s.st.Box(ctx, in.BoxID)
+	if errors.Is(err, store.ErrNotFound) {
+		return failed("the box is gone")
+	} else if err != nil {
+		return failed(s.explain(in.BoxID, err))
+	}
+	return do(relay.Call{Box: reg.Box, Method: in.Method, Body: in.Request})
 }
 
 func (s *Server) gateOf(ctx context.Context, boxID, key string) (core.Box, core.Repo, relay.Gate, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/packscan"
@@ -26,6 +27,10 @@ type Config struct {
 	// ApprovalsOff lets through what a program may answer, without a question.
 	// What takes a person is still asked.
 	ApprovalsOff bool
+	// Policy is what the user has set about host actions for all boxes.
+	Policy policy.Settings
+	// Methods are the host actions beside git's own, by RPC method.
+	Methods map[string]relay.Method
 	// MaxPack is how many bytes a box may send at once, packscan.Ceiling's if zero.
 	MaxPack int64
 	// Budget bounds what a box may cost, budget.Defaults where zero.

@@ -41,6 +41,7 @@ func NewApproval(ask Ask, now time.Time) (Approval, error) {
 			Message:   ask.Message,
 			Push:      ask.Push,
 			Land:      ask.Land,
+			Action:    ask.Action,
 			CreatedAt: now,
 			Deadline:  now.Add(ask.TTL.Truncate(time.Millisecond)),
 		},

@@ -154,6 +154,7 @@ type Ask struct {
 	Message string
 	Push    *wire.PushApproval
 	Land    *wire.LandApproval
+	Action  *wire.ActionApproval
 	Request json.RawMessage
 	// TTL is how long the question stands.
 	TTL time.Duration

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/goccy/go-yaml"
@@ -47,6 +49,13 @@ type Config struct {
 	// NetworkPool is the IPv4 range that boxes get their networks from, key
 	// box.networkPool. Invalid means the default.
 	NetworkPool netip.Prefix
+	// AutoApprove answers for all boxes what need not be a person's, key
+	// box.autoApproveHostActions; AutoApproveSafe what stays in the project and on
+	// the box's branch, key box.autoApproveSafeHostActions, true where not set.
+	AutoApprove, AutoApproveSafe bool
+	// ApprovalTimeout is how long a question stands, key approvals.timeout. Zero
+	// means the default.
+	ApprovalTimeout time.Duration
 	// Warnings are about keys that this version does not know.
 	Warnings []string
 }
@@ -54,11 +63,11 @@ type Config struct {
 // Path is the file of a home.
 func Path(home core.Home) string { return filepath.Join(string(home), "config.yaml") }
 
-// Load reads the user's configuration; without a file it is empty.
+// Load reads the user's configuration; without a file nothing is set.
 func Load(home core.Home) (Config, error) {
 	f, err := os.Open(Path(home))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, nil
+		return parse(nil)
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("open the configuration: %w", err)
@@ -78,73 +87,89 @@ func Load(home core.Home) (Config, error) {
 	return c, nil
 }
 
+// keys are all that can be set, each with what takes its value. A value that is
+// not there, or null, is not set.
+var keys = map[string]func(*Config, any) error{
+	"approvals.timeout":              func(c *Config, v any) (err error) { c.ApprovalTimeout, err = duration(v); return },
+	"approvals.unattended":           func(c *Config, v any) (err error) { c.Unattended, err = classes(v); return },
+	"box.autoApproveHostActions":     func(c *Config, v any) (err error) { c.AutoApprove, err = yes(v); return },
+	"box.autoApproveSafeHostActions": func(c *Config, v any) (err error) { c.AutoApproveSafe, err = yes(v); return },
+	"box.image":                      func(c *Config, v any) (err error) { c.Image, err = word(v); return },
+	"box.networkPool":                func(c *Config, v any) (err error) { c.NetworkPool, err = pool(v); return },
+	"landing.budget":                 func(c *Config, v any) (err error) { c.LandingBudget, err = size(v); return },
+	"landing.reserve":                func(c *Config, v any) (err error) { c.DiskReserve, err = size(v); return },
+	"push.maxPack":                   func(c *Config, v any) (err error) { c.MaxPack, err = size(v); return },
+}
+
 func parse(data []byte) (Config, error) {
 	var doc map[string]any
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return Config{}, fmt.Errorf("%w: %w", core.ErrInvalid, err)
 	}
-	var c Config
-	approvals, err := section(doc, "approvals")
-	if err != nil {
+	c := Config{AutoApproveSafe: true}
+	if err := c.take("", doc); err != nil {
 		return Config{}, err
 	}
-	box, err := section(doc, "box")
-	if err != nil {
-		return Config{}, err
-	}
-	landing, err := section(doc, "landing")
-	if err != nil {
-		return Config{}, err
-	}
-	push, err := section(doc, "push")
-	if err != nil {
-		return Config{}, err
-	}
-	c.warnUnknown("", doc, "approvals", "box", "landing", "push")
-	c.warnUnknown("push.", push, "maxPack")
-	c.warnUnknown("landing.", landing, "budget", "reserve")
-	c.warnUnknown("approvals.", approvals, "unattended")
-	c.warnUnknown("box.", box, "image", "networkPool")
-	c.Unattended, err = classes(approvals["unattended"])
-	if err != nil {
-		return Config{}, fmt.Errorf("approvals.unattended: %w", err)
-	}
-	if c.LandingBudget, err = size(landing["budget"]); err != nil {
-		return Config{}, fmt.Errorf("landing.budget: %w", err)
-	}
-	if c.DiskReserve, err = size(landing["reserve"]); err != nil {
-		return Config{}, fmt.Errorf("landing.reserve: %w", err)
-	}
-	if c.MaxPack, err = size(push["maxPack"]); err != nil {
-		return Config{}, fmt.Errorf("push.maxPack: %w", err)
-	}
-	c.Image, err = word(box["image"])
-	if err != nil {
-		return Config{}, fmt.Errorf("box.image: %w", err)
-	}
-	if c.NetworkPool, err = pool(box["networkPool"]); err != nil {
-		return Config{}, fmt.Errorf("box.networkPool: %w", err)
-	}
+	slices.Sort(c.Warnings)
 	return c, nil
 }
 
-func section(doc map[string]any, key string) (map[string]any, error) {
-	v, ok := doc[key]
-	if !ok || v == nil {
-		return nil, nil
+// take sets what a section holds, and the sections in it.
+func (c *Config) take(prefix string, section map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(section)) {
+		key, v := prefix+name, section[name]
+		set, known := keys[key]
+		inner, nested := v.(map[string]any)
+		var err error
+		switch {
+		case known && v != nil:
+			if err = set(c, v); err != nil {
+				err = fmt.Errorf("%s: %w", key, err)
+			}
+		case known:
+		case !isSection(key):
+			c.Warnings = append(c.Warnings, "unknown key "+core.Untrusted(key).Quote()+" in config.yaml")
+		case nested:
+			err = c.take(key+".", inner)
+		case v != nil:
+			err = fmt.Errorf("%s: %w: it holds keys", key, core.ErrInvalid)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s: %w: it holds keys", key, core.ErrInvalid)
-	}
-	return m, nil
+	return nil
 }
 
-// word reads a value that is one word; "" where the key is not set.
-func word(v any) (string, error) {
-	if v == nil {
-		return "", nil
+func isSection(key string) bool {
+	for known := range keys {
+		if strings.HasPrefix(known, key+".") {
+			return true
+		}
 	}
+	return false
+}
+
+func yes(v any) (bool, error) {
+	b, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("%w: it is true or false", core.ErrInvalid)
+	}
+	return b, nil
+}
+
+// duration reads a span of time such as 90m or 24h, from a minute to 30 days.
+func duration(v any) (time.Duration, error) {
+	s, _ := v.(string)
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Minute || d > 30*24*time.Hour {
+		return 0, fmt.Errorf("%w: it is a time like 90m or 24h, from a minute to 720h", core.ErrInvalid)
+	}
+	return d, nil
+}
+
+// word reads a value that is one word.
+func word(v any) (string, error) {
 	s, ok := v.(string)
 	if !ok || s == "" || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return "", fmt.Errorf("%w: it is one word", core.ErrInvalid)
@@ -153,11 +178,8 @@ func word(v any) (string, error) {
 }
 
 // pool reads a range of addresses with room for networks of boxes, which are a
-// /28 each; the zero Prefix where nothing is said.
+// /28 each.
 func pool(v any) (netip.Prefix, error) {
-	if v == nil {
-		return netip.Prefix{}, nil
-	}
 	s, _ := v.(string)
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is4() || p.Bits() > 28 {
@@ -171,11 +193,8 @@ var (
 	sizeUnits   = map[string]int64{"MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 )
 
-// size reads an amount of bytes such as 2GB; zero where nothing is said.
+// size reads an amount of bytes such as 2GB.
 func size(v any) (int64, error) {
-	if v == nil {
-		return 0, nil
-	}
 	s, ok := v.(string)
 	m := sizePattern.FindStringSubmatch(s)
 	if !ok || m == nil {
@@ -189,9 +208,6 @@ func size(v any) (int64, error) {
 }
 
 func classes(v any) ([]policy.Class, error) {
-	if v == nil {
-		return nil, nil
-	}
 	list, ok := v.([]any)
 	if !ok {
 		return nil, fmt.Errorf("%w: it is a list of classes, %v", core.ErrInvalid, policy.Classes)
@@ -209,13 +225,4 @@ func classes(v any) ([]policy.Class, error) {
 		out = append(out, class)
 	}
 	return out, nil
-}
-
-func (c *Config) warnUnknown(prefix string, doc map[string]any, known ...string) {
-	for key := range doc {
-		if !slices.Contains(known, key) {
-			c.Warnings = append(c.Warnings, "unknown key "+core.Untrusted(prefix+key).Quote()+" in config.yaml")
-		}
-	}
-	slices.Sort(c.Warnings)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -23,8 +24,8 @@ func TestLoad(t *testing.T) {
 		{what: "the classes", file: "approvals:\n  unattended: [push-branch, push-tag]\n", want: []policy.Class{policy.PushBranch, policy.PushTag}},
 		{what: "a section without keys", file: "approvals:\n"},
 		{
-			what: "keys of a later version", file: "box:\n  nextYearKey: 1\napprovals:\n  timeout: 5\n",
-			warnings: []string{`unknown key "approvals.timeout" in config.yaml`, `unknown key "box.nextYearKey" in config.yaml`},
+			what: "keys of a later version", file: "box:\n  nextYearKey: 1\napprovals:\n  color: red\nnew: {a: 1}\n",
+			warnings: []string{`unknown key "approvals.color" in config.yaml`, `unknown key "box.nextYearKey" in config.yaml`, `unknown key "new" in config.yaml`},
 		},
 		{what: "an image", file: "box:\n  image: lean\n", image: "lean"},
 		{what: "an image of the user's", file: "box: {image: 'host:5000/mine@sha256:ab'}\n", image: "host:5000/mine@sha256:ab"},
@@ -65,8 +66,26 @@ func TestLoad(t *testing.T) {
 			}
 		})
 	}
-	if got, err := Load(core.Home(t.TempDir())); err != nil || got.Unattended != nil {
+	if got, err := Load(core.Home(t.TempDir())); err != nil || got.Unattended != nil || !got.AutoApproveSafe || got.AutoApprove {
 		t.Errorf("no file: %+v, %v", got, err)
+	}
+}
+
+func TestTheUsersWordOnQuestions(t *testing.T) {
+	for file, want := range map[string]Config{
+		"box: {autoApproveHostActions: true}":                                 {AutoApprove: true, AutoApproveSafe: true},
+		"box: {autoApproveSafeHostActions: false}\napprovals: {timeout: 90m}": {ApprovalTimeout: 90 * time.Minute},
+		"box: {autoApproveSafeHostActions:}\napprovals:":                      {AutoApproveSafe: true},
+	} {
+		got, err := parse([]byte(file))
+		if err != nil || got.AutoApprove != want.AutoApprove || got.AutoApproveSafe != want.AutoApproveSafe || got.ApprovalTimeout != want.ApprovalTimeout {
+			t.Errorf("%s: %+v, %v", file, got, err)
+		}
+	}
+	for _, file := range []string{"box: {autoApproveHostActions: yes please}", "approvals: {timeout: 5}", "approvals: {timeout: 5s}", "approvals: soon", "approvals: {timeout: 9999h}"} {
+		if got, err := parse([]byte(file)); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%s: %+v, %v", file, got, err)
+		}
 	}
 }
 

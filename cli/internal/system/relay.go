@@ -10,6 +10,9 @@ import (
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
@@ -51,6 +54,18 @@ func unreachable(ctx context.Context, log string, err error) error {
 	return &fail.Error{Err: err, Code: fail.Relay, Next: cmp.Or(next, "look into "+log)}
 }
 
+// reach reaches into boxes by the provider of each.
+type reach struct{ sys *System }
+
+// Exec implements relay.Boxes.
+func (b reach) Exec(ctx context.Context, box core.Box, req provider.ExecRequest) (int, error) {
+	p, err := b.sys.Provider(box.Provider)
+	if err != nil {
+		return 0, err
+	}
+	return p.Exec(ctx, box, req)
+}
+
 // Daemon is the life of the relay.
 func (sys *System) Daemon() relay.Daemon { return life{sys} }
 
@@ -71,8 +86,14 @@ func (l life) Serve(ctx context.Context, host string, port int) error {
 		Budget:  budget.Limits{Bytes: config.LandingBudget, Reserve: config.DiskReserve},
 		MaxPack: config.MaxPack,
 		Home:    home, Version: l.sys.Version, Host: host, Port: port,
+		ApprovalTTL:  config.ApprovalTimeout,
 		ApprovalsOff: os.Getenv("AGENTBOX_PROMPT") == "off",
-		Log:          slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
+		Policy: policy.Settings{
+			Safe: config.AutoApproveSafe, All: config.AutoApprove,
+			ForceMerge: os.Getenv("AGENTBOX_GH_FORCE") == "1", Checkout: os.Getenv("AGENTBOX_GH_PR_CHECKOUT") == "allow",
+		},
+		Boxes: reach{sys: l.sys},
+		Log:   slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
 	})
 	if errors.Is(err, daemon.ErrRunning) {
 		return &fail.Error{Err: err, Code: fail.Relay, Next: "agentbox relay status"}

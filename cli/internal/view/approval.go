@@ -16,18 +16,19 @@ import (
 // Approval is a request that waits, or waited, for the user. Text that the box
 // wrote stands only in fields of type core.Untrusted.
 type Approval struct {
-	ID       string             `json:"id"`
-	Kind     string             `json:"kind"`
-	Box      core.BoxName       `json:"box"`
-	BoxID    string             `json:"boxId"`
-	Method   string             `json:"method"`
-	State    wire.ApprovalState `json:"state"`
-	Message  string             `json:"message"`
-	Digest   string             `json:"digest"`
-	Push     *wire.PushApproval `json:"push,omitempty"`
-	Land     *wire.LandApproval `json:"land,omitempty"`
-	Created  time.Time          `json:"createdAt"`
-	Deadline time.Time          `json:"deadline"`
+	ID       string               `json:"id"`
+	Kind     string               `json:"kind"`
+	Box      core.BoxName         `json:"box"`
+	BoxID    string               `json:"boxId"`
+	Method   string               `json:"method"`
+	State    wire.ApprovalState   `json:"state"`
+	Message  string               `json:"message"`
+	Digest   string               `json:"digest"`
+	Push     *wire.PushApproval   `json:"push,omitempty"`
+	Land     *wire.LandApproval   `json:"land,omitempty"`
+	Action   *wire.ActionApproval `json:"action,omitempty"`
+	Created  time.Time            `json:"createdAt"`
+	Deadline time.Time            `json:"deadline"`
 }
 
 // hostAction is the kind of approvals that the relay keeps; other kinds are
@@ -38,7 +39,7 @@ const hostAction = "host-action"
 func OfApproval(a wire.Approval) Approval {
 	return Approval{
 		ID: a.ID, Kind: hostAction, Box: a.BoxName, BoxID: a.BoxID, Method: a.Method, State: a.State,
-		Message: a.Message, Digest: a.Digest, Push: a.Push, Land: a.Land, Created: a.CreatedAt, Deadline: a.Deadline,
+		Message: a.Message, Digest: a.Digest, Push: a.Push, Land: a.Land, Action: a.Action, Created: a.CreatedAt, Deadline: a.Deadline,
 	}
 }
 
@@ -61,6 +62,8 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 	case a.Land != nil:
 		fmt.Fprintf(w, "  into your repository %s\n", output.Line(a.Land.Project))
 		updates = []wire.PushedRef{a.Land.Update}
+	case a.Action != nil:
+		describeAction(w, a.Action)
 	}
 	for _, u := range updates {
 		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s%s\n", output.Line(u.Ref), oldOf(u), u.New.Short(),
@@ -77,6 +80,26 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 		}
 	}
 }
+
+// describeAction writes our facts first, then the box's text, line by line so
+// that none of it can pass for ours.
+func describeAction(w io.Writer, a *wire.ActionApproval) {
+	for _, f := range a.Facts {
+		fmt.Fprintf(w, "  %s: %s\n", output.Line(f.Label), output.Line(f.Value))
+	}
+	for _, t := range a.Texts {
+		lines := strings.Split(strings.TrimRight(string(t.Text), "\n"), "\n")
+		for _, line := range lines[:min(len(lines), maxLines)] {
+			fmt.Fprintf(w, "    %s, the box's words: %s\n", output.Line(t.Label), core.Untrusted(line).Quote())
+		}
+		if more := len(lines) - maxLines; more > 0 {
+			fmt.Fprintf(w, "    %s: %s more; all of it with --json\n", output.Line(t.Label), count(more, "line"))
+		}
+	}
+}
+
+// maxLines bounds how much of a box's text is shown at once.
+const maxLines = 20
 
 // RedList writes what commits change that can make something run on the user's
 // machine later: a line for each class that is hit.

@@ -49,7 +49,7 @@ func commands() []command {
 }
 
 func main() {
-	os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+	os.Exit(runAs(context.Background(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 
 func run(ctx context.Context, args []string, s streams) int {

@@ -95,6 +95,9 @@ func (c *Creator) Create(ctx context.Context, p Project, req Request) (core.Box,
 // begin makes sure of the engine, the relay and the project's seed, side by
 // side. Nothing of it belongs to one box.
 func (c *Creator) begin(ctx context.Context, p Project) (relay factory.Relay, seeds map[string]string, err error) {
+	if err := c.Home.Create(); err != nil {
+		return nil, nil, err
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error {
 		_, err := c.Provider.Capabilities(ctx)

@@ -65,6 +65,10 @@ func (h Home) OperatorSocket() string { return h.join("run", "relay.sock") }
 // RelayDB is the relay's SQLite database.
 func (h Home) RelayDB() string { return h.join("relay", "relay.db") }
 
+// Bridges is where the relay keeps how it reaches boxes that no socket of this
+// machine reaches, with the keys to them.
+func (h Home) Bridges() string { return h.join("relay", "bridges") }
+
 // Seed is the seed store of the repository with this key.
 func (h Home) Seed(key string) string { return h.join("git", "seeds", key+".git") }
 

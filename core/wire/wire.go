@@ -100,6 +100,18 @@ type Health struct {
 type RegisterBox struct {
 	Box   core.Box `json:"box"`
 	Token string   `json:"token"`
+	// Bridge is set for a box that the relay must go to, since no socket of this
+	// machine reaches it.
+	Bridge *BridgeLink `json:"bridge,omitempty"`
+}
+
+// BridgeLink is how a relay reaches the bridge of a box. BridgeToken is the
+// host's key to it, which the box's own tools do not have; PreviewToken is what
+// the provider's proxy on the way wants to see, if anything.
+type BridgeLink struct {
+	PreviewURL   string `json:"previewUrl"`
+	PreviewToken string `json:"previewToken,omitempty"`
+	BridgeToken  string `json:"bridgeToken"`
 }
 
 // ForgetBox is the body of POST /admin/forget-box.

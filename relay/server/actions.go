@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
@@ -24,6 +25,17 @@ func (s *Server) settings(box core.Box) policy.Settings {
 		set.Safe = *box.AutoApproveSafeHostActions
 	}
 	return set
+}
+
+// hostMethod finds the method of a name: its own entry in Config.Methods, else
+// that of its family, such as "integration.*", which judges the rest of the name.
+func (s *Server) hostMethod(name string) (relay.Method, bool) {
+	if m, ok := s.cfg.Methods[name]; ok {
+		return m, true
+	}
+	family, _, dotted := strings.Cut(name, ".")
+	m, ok := s.cfg.Methods[family+".*"]
+	return m, ok && dotted
 }
 
 // act does one host action of a table entry, for a box or, where operator is
@@ -83,7 +95,7 @@ func (s *Server) postAct(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reg, err := s.st.Box(r.Context(), body.BoxID)
-	m, known := s.cfg.Methods[body.Method]
+	m, known := s.hostMethod(body.Method)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		writeError(w, http.StatusNotFound, "the relay does not know the box", "start it with: agentbox start")

@@ -28,7 +28,7 @@ var methods = map[string]method{
 // came of it, refusals included. Errors: ErrUnknownMethod, store.ErrConflict
 // (the request id belongs to another request), the context's, the store's.
 func (s *Server) Dispatch(ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {
-	if m, ok := s.cfg.Methods[req.Method]; ok {
+	if m, ok := s.hostMethod(req.Method); ok {
 		return s.act(ctx, m, relay.Call{Box: box, Method: req.Method, Body: req.Params}, req.RequestID, "")
 	}
 	do, ok := methods[req.Method]

@@ -71,7 +71,7 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 		if in.Method == methodBudget {
 			return s.raise(in)
 		}
-		if m, ok := s.cfg.Methods[in.Method]; ok {
+		if m, ok := s.hostMethod(in.Method); ok {
 			return s.action(ctx, in, func(call relay.Call) store.Outcome { return m.Resume(ctx, call) })
 		}
 		box, repo, gate, err := s.gateOf(ctx, in.BoxID, key)
@@ -100,7 +100,7 @@ func (s *Server) again(in store.Intent, key string) func(context.Context, func(i
 
 // work is that of an intent that has not begun yet.
 func (s *Server) work(in store.Intent, key string) func(context.Context, func(int) error) store.Outcome {
-	m, ok := s.cfg.Methods[in.Method]
+	m, ok := s.hostMethod(in.Method)
 	if !ok {
 		return s.again(in, key)
 	}

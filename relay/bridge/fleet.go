@@ -60,8 +60,10 @@ func NewFleet(cfg FleetConfig) *Fleet {
 	return &Fleet{cfg: cfg, pollers: map[string]*poll{}}
 }
 
-func (f *Fleet) linkFile(boxID string) string   { return filepath.Join(f.cfg.Dir, boxID+".link.json") }
-func (f *Fleet) cursorFile(boxID string) string { return filepath.Join(f.cfg.Dir, boxID+".cursor.json") }
+func (f *Fleet) linkFile(boxID string) string { return filepath.Join(f.cfg.Dir, boxID+".link.json") }
+func (f *Fleet) cursorFile(boxID string) string {
+	return filepath.Join(f.cfg.Dir, boxID+".cursor.json")
+}
 
 // Register keeps the link of a box and polls it. A poller with the same link goes
 // on as it is; another one is replaced, and the new one begins where it was.

@@ -20,8 +20,11 @@ type answer struct {
 	err error
 }
 
-// pass lets false time go by.
-func pass(d time.Duration) { <-time.After(d) }
+// pass lets false time go by, and what it wakes come to rest.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 // park is a caller of a queue in its own goroutine.
 func park(ctx context.Context, q *queue, id, method string) <-chan answer {

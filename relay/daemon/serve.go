@@ -154,6 +154,9 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 		if err := srv.OpenChannel(reg.Box); err != nil {
 			cfg.Log.Error("a box stays without its channel", "box", reg.Box.ID, "err", err)
 		}
+		if err := srv.OpenBridge(reg.Box.ID); err != nil {
+			cfg.Log.Error("a box's bridge is not polled", "box", reg.Box.ID, "err", err)
+		}
 	}
 	if err := writePID(cfg.Home); err != nil {
 		return err

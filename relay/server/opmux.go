@@ -12,6 +12,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/bridge"
 	"github.com/madarco/agentbox/relay/store"
 )
 
@@ -120,6 +121,12 @@ func (s *Server) postRegister(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err, "")
 		return
 	}
+	if body.Bridge != nil {
+		if err := bridge.CheckLink(*body.Bridge); err != nil {
+			writeError(w, http.StatusBadRequest, err.Error(), "")
+			return
+		}
+	}
 	if err := s.audit(r, body.Box.ID, "box.register", body.Box); err != nil {
 		s.internal(w, err)
 		return
@@ -136,6 +143,12 @@ func (s *Server) postRegister(w http.ResponseWriter, r *http.Request) {
 	if err := s.OpenChannel(body.Box); err != nil {
 		s.internal(w, err)
 		return
+	}
+	if body.Bridge != nil {
+		if err := s.bridges.Register(body.Box.ID, *body.Bridge); err != nil {
+			s.internal(w, err)
+			return
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -182,6 +195,9 @@ func (s *Server) postForget(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.closeChannel(body.BoxID)
+	if err := s.bridges.Forget(body.BoxID); err != nil {
+		s.log.Error("forget a box's bridge", "box", body.BoxID, "err", err)
+	}
 	if err := s.ledger.Forget(body.BoxID); err != nil {
 		s.log.Error("close a box's account", "box", body.BoxID, "err", err)
 	}

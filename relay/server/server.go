@@ -10,6 +10,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/bridge"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/packscan"
 	"github.com/madarco/agentbox/relay/store"
@@ -35,6 +36,9 @@ type Config struct {
 	MaxPack int64
 	// Budget bounds what a box may cost, budget.Defaults where zero.
 	Budget budget.Limits
+	// PreviewURL finds where the bridge of a box is now; nil where that never
+	// changes.
+	PreviewURL func(ctx context.Context, box core.Box) (string, error)
 	// Log gets what a person may want to look up later; slog.Default if nil.
 	Log *slog.Logger
 	// Shutdown is called when the operator asks the relay to end.
@@ -75,6 +79,7 @@ type Server struct {
 	closed   bool
 	begun    sync.WaitGroup
 	channels map[string]*channel
+	bridges  *bridge.Fleet
 
 	// registering is held while a registration is read, changed and written.
 	registering sync.Mutex
@@ -105,6 +110,7 @@ func New(cfg Config) *Server {
 		disk:   budget.Disk{Reserve: cfg.Budget.Reserve},
 		pace:   budget.NewPace(cfg.Budget),
 	}
+	s.bridges = s.newFleet()
 	s.serving, s.endServing = context.WithCancel(context.Background())
 	s.working, s.endAll = context.WithCancel(context.Background())
 	return s
@@ -125,6 +131,7 @@ func (s *Server) Close(ctx context.Context) {
 	s.closed = true
 	s.mu.Unlock()
 	s.endServing()
+	s.bridges.Close()
 	done := make(chan struct{})
 	go func() {
 		s.begun.Wait()

@@ -26,6 +26,7 @@ import (
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/policy"
+	"github.com/madarco/agentbox/integrations"
 )
 
 // maxFile bounds the file in bytes.
@@ -56,6 +57,9 @@ type Config struct {
 	// ApprovalTimeout is how long a question stands, key approvals.timeout. Zero
 	// means the default.
 	ApprovalTimeout time.Duration
+	// Integrations are what the user set about services, by name; see
+	// Config.Integration.
+	Integrations map[string]Integration
 	// Warnings are about keys that this version does not know.
 	Warnings []string
 }
@@ -99,6 +103,12 @@ var keys = map[string]func(*Config, any) error{
 	"landing.budget":                 func(c *Config, v any) (err error) { c.LandingBudget, err = size(v); return },
 	"landing.reserve":                func(c *Config, v any) (err error) { c.DiskReserve, err = size(v); return },
 	"push.maxPack":                   func(c *Config, v any) (err error) { c.MaxPack, err = size(v); return },
+}
+
+func init() {
+	for _, s := range integrations.All() {
+		integrationKeys(s)
+	}
 }
 
 func parse(data []byte) (Config, error) {

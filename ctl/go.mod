@@ -15,6 +15,7 @@ require (
 require (
 	github.com/creack/pty v1.1.24
 	github.com/google/go-cmp v0.7.0
+	github.com/madarco/agentbox/integrations v0.1.0
 	github.com/madarco/agentbox/relay v0.1.0
 	golang.org/x/sys v0.50.0
 )

@@ -37,7 +37,7 @@ var notion = Service{
 			}, apiFlags...),
 			Or: &Op{
 				Name: "api", Argv: []string{"api"}, Fixed: []string{"--method=POST"}, Words: []Word{{Name: "the path", Needed: true, Value: readingPost}, {Name: "an input", Rest: true, Value: bodyInput}},
-				Flags: append([]Flag{{Name: "--method", Short: "-X", Value: matches(`^(?i:post)$`, "POST"), Drop: true}}, postFlags...),
+				Flags: postFlags,
 			},
 		},
 		{
@@ -76,7 +76,7 @@ var (
 		{Name: "--notion-version", Value: matches(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`, "a date, such as 2025-09-03")},
 		{Name: "--verbose", Short: "-v", Switch: true},
 	}
-	postFlags = append([]Flag{{Name: "--data", Short: "-d", Value: object}}, apiFlags...)
+	postFlags = append([]Flag{{Name: "--data", Short: "-d", Value: object}, {Name: "--method", Short: "-X", Value: matches(`^(?i:post)$`, "POST"), Drop: true}}, apiFlags...)
 )
 
 // plainID is an id without its dashes.

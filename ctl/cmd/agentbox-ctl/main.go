@@ -36,6 +36,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"git", "push, pull or fetch through the host", runGit},
+		{"integration", "read from or write to a service through the host", runIntegration},
 		{"land", "hand in the box's commits now", runLand},
 		{"status", "show what the daemon does", runStatus},
 		{"version", "print the version", runVersion},
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string, s streams) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "usage: agentbox-ctl <command> [flags]\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-9s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-11s %s\n", c.name, c.summary)
 	}
 }
 

@@ -1,8 +1,36 @@
 package daemon
 
-import "github.com/madarco/agentbox/relay"
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/connect"
+	"github.com/madarco/agentbox/relay/hostexec"
+	"github.com/madarco/agentbox/relay/store"
+)
 
 // methods are the host actions that a laptop's relay does, beside git's own.
-func methods(Config) map[string]relay.Method {
-	return map[string]relay.Method{}
+func methods(cfg Config, st store.Store) (map[string]relay.Method, error) {
+	calls := filepath.Join(filepath.Dir(cfg.Home.OperatorSocket()), "calls")
+	host, err := hostexec.New(calls, func(ctx context.Context) ([]core.Box, error) { return boxes(ctx, st) })
+	if err != nil {
+		return nil, err
+	}
+	return map[string]relay.Method{
+		connect.Family: connect.New(host, cfg.Integrations),
+	}, nil
+}
+
+func boxes(ctx context.Context, st store.Store) ([]core.Box, error) {
+	regs, err := st.Boxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]core.Box, len(regs))
+	for i, reg := range regs {
+		all[i] = reg.Box
+	}
+	return all, nil
 }

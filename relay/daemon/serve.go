@@ -22,6 +22,7 @@ import (
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
+	"github.com/madarco/agentbox/relay/connect"
 	"github.com/madarco/agentbox/relay/gitgate"
 	"github.com/madarco/agentbox/relay/packscan"
 	"github.com/madarco/agentbox/relay/proc"
@@ -45,6 +46,8 @@ type Config struct {
 	Policy policy.Settings
 	// Boxes reaches into boxes, for what is copied out of them and into them.
 	Boxes relay.Boxes
+	// Integrations reads what the user has set about services, at each call.
+	Integrations connect.Settings
 	// Budget bounds what a box may cost, budget.Defaults where zero.
 	Budget budget.Limits
 	// MaxPack is how many bytes a box may send at once before the user is asked,
@@ -138,9 +141,13 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 	}
 	defer gates.Settle()
 	defer maintain(ctx, gates, cfg.Log)()
+	actions, err := methods(cfg, st)
+	if err != nil {
+		return err
+	}
 	srv := server.New(server.Config{
 		Home: cfg.Home, Store: st, Gates: gates, Version: cfg.Version, Log: cfg.Log, Shutdown: stop,
-		Policy: cfg.Policy, Methods: methods(cfg), ApprovalTTL: cfg.ApprovalTTL, ApprovalsOff: cfg.ApprovalsOff, Budget: cfg.Budget,
+		Policy: cfg.Policy, Methods: actions, ApprovalTTL: cfg.ApprovalTTL, ApprovalsOff: cfg.ApprovalsOff, Budget: cfg.Budget,
 	})
 	defer finish(ctx, srv)
 	if err := srv.Recover(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
+	"github.com/madarco/agentbox/cli/internal/config"
 	"github.com/madarco/agentbox/cli/internal/factory"
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/core"
@@ -16,6 +17,7 @@ import (
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
+	"github.com/madarco/agentbox/relay/connect"
 	"github.com/madarco/agentbox/relay/daemon"
 )
 
@@ -92,8 +94,9 @@ func (l life) Serve(ctx context.Context, host string, port int) error {
 			Safe: config.AutoApproveSafe, All: config.AutoApprove,
 			ForceMerge: os.Getenv("AGENTBOX_GH_FORCE") == "1", Checkout: os.Getenv("AGENTBOX_GH_PR_CHECKOUT") == "allow",
 		},
-		Boxes: reach{sys: l.sys},
-		Log:   slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
+		Boxes:        reach{sys: l.sys},
+		Integrations: integrationSettings(home),
+		Log:          slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
 	})
 	if errors.Is(err, daemon.ErrRunning) {
 		return &fail.Error{Err: err, Code: fail.Relay, Next: "agentbox relay status"}
@@ -126,4 +129,16 @@ func (l life) Status(ctx context.Context) (wire.Health, error) {
 		return wire.Health{}, err
 	}
 	return daemon.Status(ctx, home)
+}
+
+// integrationSettings reads the user's configuration at each call.
+func integrationSettings(home core.Home) connect.Settings {
+	return func(project, service string) (connect.Setting, error) {
+		c, err := config.Load(home)
+		if err != nil {
+			return connect.Setting{}, err
+		}
+		enabled, scope := c.Integration(service, project)
+		return connect.Setting{Enabled: enabled, Scope: scope}, nil
+	}
 }

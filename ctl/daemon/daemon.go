@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -37,6 +38,9 @@ type Options struct {
 	Socket   string
 	StateDir string
 	Version  string
+	// BridgeToken is the host's key to the bridge of a cloud box. The daemon has
+	// it from a descriptor, never from a file.
+	BridgeToken string
 	// Hangup tells the daemon to read its files again.
 	Hangup <-chan os.Signal
 	Log    *log.Logger
@@ -119,7 +123,7 @@ type daemon struct {
 	watched map[string]*watched
 	order   []string
 
-	forwarder *unit
+	forwarder *unit // serves the relay's address, as forwarder or as bridge
 	broken    chan error // the forwarder ended by itself
 }
 
@@ -143,6 +147,9 @@ func (d *daemon) relayAddr() string {
 }
 
 func (d *daemon) applyRelay() error {
+	if cloud() {
+		return d.applyBridge()
+	}
 	upstream := relayenv.Lookup(relayenv.HostURL)
 	if upstream == "" || d.forwarder != nil {
 		d.setRelay(func(r *Relay) { r.Upstream = upstream })
@@ -156,15 +163,19 @@ func (d *daemon) applyRelay() error {
 		return err
 	}
 	d.setRelay(func(r *Relay) { *r = Relay{Listen: addr, Upstream: upstream} })
+	d.serveRelay(ln, forwarder.New(func() (string, string) { return relayenv.Lookup(relayenv.HostURL), relayenv.Lookup(relayenv.Token) }))
+	return nil
+}
+
+// serveRelay serves the relay's address in the box.
+func (d *daemon) serveRelay(ln net.Listener, handler http.Handler) {
 	u := start(func(ctx context.Context) {
-		source := func() (string, string) { return relayenv.Lookup(relayenv.HostURL), relayenv.Lookup(relayenv.Token) }
-		if err := forwarder.Serve(ctx, ln, source, drainTime); err != nil {
+		if err := forwarder.Serve(ctx, ln, handler, drainTime); err != nil {
 			d.Log.Print(err)
 			d.broken <- err
 		}
 	})
 	d.forwarder = &u
-	return nil
 }
 
 func (d *daemon) setRelay(change func(*Relay)) {

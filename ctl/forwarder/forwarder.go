@@ -41,11 +41,12 @@ type Source func() (hostURL, token string)
 // New makes the forwarder's handler.
 func New(source Source) http.Handler { return forwarder{source} }
 
-// Serve runs the forwarder on the listener until ctx ends; requests that are
-// under way then have until grace ends.
-func Serve(ctx context.Context, ln net.Listener, source Source, grace time.Duration) error {
+// Serve runs the handler of the relay's address in the box, New's or another's,
+// on the listener until ctx ends; requests that are under way then have until
+// grace ends.
+func Serve(ctx context.Context, ln net.Listener, handler http.Handler, grace time.Duration) error {
 	server := &http.Server{
-		Handler:           New(source),
+		Handler:           handler,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,

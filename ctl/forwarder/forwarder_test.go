@@ -43,7 +43,7 @@ func forward(t *testing.T, hostURL string) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, ln, func() (string, string) { return hostURL, "tok" }, 10*time.Millisecond)
+		done <- Serve(ctx, ln, New(func() (string, string) { return hostURL, "tok" }), 10*time.Millisecond)
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -40,15 +40,20 @@ func runDaemon(ctx context.Context, args []string, s streams) int {
 	flags := newFlags("daemon")
 	socket := flags.String("socket", control.DefaultSocket, "the control socket")
 	stateDir := flags.String("state-dir", daemon.DefaultStateDir, "what a restart must not lose")
+	bridgeFD := flags.Int("bridge-token-fd", -1, "read the bridge's token of a cloud box from this descriptor")
 	if code, ok := parse(flags, args, s); !ok {
 		return code
+	}
+	bridgeToken, err := daemon.ReadBridgeToken(*bridgeFD)
+	if err != nil {
+		return fail(s, wire.ExitFailed, err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	defer stop()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	logger := log.New(s.err, "agentbox-ctl daemon: ", log.LstdFlags|log.LUTC)
-	err := daemon.Run(ctx, daemon.Options{Socket: *socket, StateDir: *stateDir, Version: version, Hangup: hangup, Log: logger})
+	err = daemon.Run(ctx, daemon.Options{Socket: *socket, StateDir: *stateDir, Version: version, BridgeToken: bridgeToken, Hangup: hangup, Log: logger})
 	if errors.Is(err, daemon.ErrRunning) {
 		logger.Printf("%v; this one steps back", err)
 		return wire.ExitOK

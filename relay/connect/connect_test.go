@@ -337,3 +337,23 @@ func FuzzPrepare(f *testing.F) {
 		}
 	})
 }
+
+func TestExamine(t *testing.T) {
+	s, _ := integrations.Find("linear")
+	w := newWorld(t)
+	if version, err := Examine(t.Context(), w.programs, s); err != nil || version != "1.2.3" || w.read(t, "argv") != "auth|whoami|" || w.read(t, "stdin") != "" {
+		t.Errorf("got %q, %v", version, err)
+	}
+	w.write(t, "code", "1")
+	if _, err := Examine(t.Context(), w.programs, s); !errors.Is(err, ErrLoggedOut) {
+		t.Errorf("got %v", err)
+	}
+	w.write(t, "broken", "")
+	if _, err := Examine(t.Context(), w.programs, s); !errors.Is(err, ErrMissing) {
+		t.Errorf("got %v", err)
+	}
+	remove(t, w, "linear")
+	if _, err := Examine(t.Context(), w.programs, s); !errors.Is(err, ErrMissing) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -28,6 +28,7 @@ func (sys *System) Tries() []provider.Try {
 		{Name: "relay", Run: sys.tryRelay, Soft: true},
 		{Name: "this project", Run: sys.tryProject, Soft: true},
 	}
+	tries = append(tries, sys.integrationTries()...)
 	docker, err := sys.docker()
 	if err != nil {
 		return append(tries, provider.Try{Name: "docker", Run: func(context.Context) (string, error) { return "", err }})

@@ -28,8 +28,11 @@ var linear = Service{
 		{Name: "issue.query", Summary: "find issues", Argv: []string{"issue", "query"}, Fixed: []string{"--no-pager"}, Flags: queryFlags},
 		{Name: "team.list", Summary: "list teams", Argv: []string{"team", "list"}},
 		{Name: "api", Summary: "ask by GraphQL, queries only", Argv: []string{"api"}, Words: []Word{{Name: "query", Value: onlyReads}}, Flags: []Flag{
-			{Name: "--variable", Many: true, Value: variable}, {Name: "--variables-json"}, {Name: "--paginate", Switch: true},
-			{Name: "--silent", Switch: true}, {Name: "--help", Short: "-h", Switch: true},
+			{Name: "--variable", Many: true, Value: variable},
+			{Name: "--variables-json"},
+			{Name: "--paginate", Switch: true},
+			{Name: "--silent", Switch: true},
+			{Name: "--help", Short: "-h", Switch: true},
 		}},
 		{
 			Name: "issue.create", Summary: "make an issue", Write: true, Argv: []string{"issue", "create"}, Fixed: []string{"--no-interactive"}, Default: ownTeam,
@@ -90,10 +93,18 @@ func ownTeam(c *Call, team string) {
 }
 
 var filterFlags = []Flag{
-	{Name: "--state", Short: "-s", Many: true, Value: state}, {Name: "--all-states", Switch: true}, {Name: "--sort", Value: sorting},
-	{Name: "--project"}, {Name: "--project-label"}, {Name: "--cycle"}, {Name: "--milestone"},
-	{Name: "--label", Short: "-l", Many: true}, {Name: "--limit", Value: whole},
-	{Name: "--created-after", Value: date}, {Name: "--updated-after", Value: date}, noPager,
+	{Name: "--state", Short: "-s", Many: true, Value: state},
+	{Name: "--all-states", Switch: true},
+	{Name: "--sort", Value: sorting},
+	{Name: "--project"},
+	{Name: "--project-label"},
+	{Name: "--cycle"},
+	{Name: "--milestone"},
+	{Name: "--label", Short: "-l", Many: true},
+	{Name: "--limit", Value: whole},
+	{Name: "--created-after", Value: date},
+	{Name: "--updated-after", Value: date},
+	noPager,
 }
 
 var mineFlags = append([]Flag{{Name: "--team", Value: teamKey}}, filterFlags...)
@@ -103,14 +114,29 @@ var mineFlags = append([]Flag{{Name: "--team", Value: teamKey}}, filterFlags...)
 var listFlags = []Flag{{Name: "--assignee"}, {Name: "--all-assignees", Short: "-A", Switch: true}, {Name: "--unassigned", Short: "-U", Switch: true}}
 
 var queryFlags = append([]Flag{
-	{Name: "--search"}, {Name: "--search-comments", Switch: true}, {Name: "--team", Many: true, Value: teamKey}, {Name: "--all-teams", Switch: true},
-	{Name: "--assignee"}, {Name: "--all-assignees", Short: "-A", Switch: true}, {Name: "--unassigned", Short: "-U", Switch: true},
-	{Name: "--include-archived", Switch: true}, {Name: "--json", Short: "-j", Switch: true},
+	{Name: "--search"},
+	{Name: "--search-comments", Switch: true},
+	{Name: "--team", Many: true, Value: teamKey},
+	{Name: "--all-teams", Switch: true},
+	{Name: "--assignee"},
+	{Name: "--all-assignees", Short: "-A", Switch: true},
+	{Name: "--unassigned", Short: "-U", Switch: true},
+	{Name: "--include-archived", Switch: true},
+	{Name: "--json", Short: "-j", Switch: true},
 }, filterFlags...)
 
 var issueFlags = []Flag{
-	{Name: "--title", Short: "-t", Text: true}, {Name: "--description", Short: "-d", Text: true},
-	{Name: "--team", Value: teamKey, Place: true}, {Name: "--parent", Value: issueID, Place: true},
-	{Name: "--assignee", Short: "-a"}, {Name: "--due-date", Value: date}, {Name: "--priority", Short: "-p", Value: whole}, {Name: "--estimate", Value: whole},
-	{Name: "--label", Short: "-l", Many: true}, {Name: "--project"}, {Name: "--state", Short: "-s"}, {Name: "--milestone"}, {Name: "--cycle"},
+	{Name: "--title", Short: "-t", Text: true},
+	{Name: "--description", Short: "-d", Text: true},
+	{Name: "--team", Value: teamKey, Place: true},
+	{Name: "--parent", Value: issueID, Place: true},
+	{Name: "--assignee", Short: "-a"},
+	{Name: "--due-date", Value: date},
+	{Name: "--priority", Short: "-p", Value: whole},
+	{Name: "--estimate", Value: whole},
+	{Name: "--label", Short: "-l", Many: true},
+	{Name: "--project"},
+	{Name: "--state", Short: "-s"},
+	{Name: "--milestone"},
+	{Name: "--cycle"},
 }

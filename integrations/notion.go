@@ -33,7 +33,10 @@ var notion = Service{
 			Words: []Word{{Name: "the path", Value: apiPath}, {Name: "an input", Rest: true, Value: getInput}},
 			Flags: append([]Flag{
 				{Name: "--method", Short: "-X", Value: matches(`^(?i:get)$`, "GET; search and query are operations of their own"), Drop: true},
-				{Name: "--spec", Switch: true}, {Name: "--docs", Switch: true}, {Name: "--help", Short: "-h", Switch: true}, {Name: "--version", Short: "-V", Switch: true},
+				{Name: "--spec", Switch: true},
+				{Name: "--docs", Switch: true},
+				{Name: "--help", Short: "-h", Switch: true},
+				{Name: "--version", Short: "-V", Switch: true},
 			}, apiFlags...),
 			Or: &Op{
 				Name: "api", Argv: []string{"api"}, Fixed: []string{"--method=POST"}, Words: []Word{{Name: "the path", Needed: true, Value: readingPost}, {Name: "an input", Rest: true, Value: bodyInput}},

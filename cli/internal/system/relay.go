@@ -94,7 +94,7 @@ func (l life) Serve(ctx context.Context, host string, port int) error {
 			Safe: config.AutoApproveSafe, All: config.AutoApprove,
 			ForceMerge: os.Getenv("AGENTBOX_GH_FORCE") == "1", Checkout: os.Getenv("AGENTBOX_GH_PR_CHECKOUT") == "allow",
 		},
-		Boxes:        reach{sys: l.sys},
+		Boxes:        reach(l),
 		Integrations: integrationSettings(home),
 		Log:          slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
 	})

@@ -73,6 +73,7 @@ type Event struct {
 	Seq        int64           `json:"id"`
 	BoxID      string          `json:"boxId"`
 	Type       string          `json:"type"`
+	Source     EventSource     `json:"source"`
 	ReceivedAt time.Time       `json:"receivedAt"`
 	TS         string          `json:"ts,omitempty"`
 	Payload    json.RawMessage `json:"payload,omitempty"`

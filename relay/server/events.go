@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/madarco/agentbox/core/wire"
@@ -18,19 +17,15 @@ import (
 func (s *Server) event(ctx context.Context, boxID, kind string, payload map[string]string) {
 	body, err := json.Marshal(payload)
 	if err == nil {
-		_, err = s.st.AppendEvent(context.WithoutCancel(ctx), boxID, wire.PostEvent{Type: relayPrefix + kind, Payload: body})
+		_, err = s.st.AppendEvent(context.WithoutCancel(ctx), boxID, wire.PostEvent{Type: wire.RelayEventPrefix + kind, Payload: body})
 	}
 	if err != nil {
 		s.log.Warn("keep an event", "box", boxID, "type", kind, "err", err)
 	}
 }
 
-// relayPrefix marks the events that the relay itself appends. A box can't post
-// such types, so nothing that it says looks like a decision.
-const relayPrefix = "relay."
-
-// reserved lists types of the relay's from before the prefix, which readers
-// may still take for decisions.
+// reserved lists types of the relay's from before wire.RelayEventPrefix, which
+// readers may still take for decisions. A box can post neither.
 var reserved = map[string]bool{"host-action-auto-approved": true, "rpc-unknown": true, "autopause": true}
 
 func (s *Server) postEvent(w http.ResponseWriter, r *http.Request) {
@@ -43,10 +38,10 @@ func (s *Server) postEvent(w http.ResponseWriter, r *http.Request) {
 	case e.Type == "" || len(e.Type) > 100:
 		writeError(w, http.StatusBadRequest, "type is missing or too long", "")
 		return
-	case strings.HasPrefix(e.Type, relayPrefix) || reserved[e.Type]:
+	case wire.SourceOf(e.Type) == wire.FromRelay || reserved[e.Type]:
 		writeError(w, http.StatusBadRequest, "this type of event is the relay's own", "")
 		return
-	case e.Type == "credentials-updated":
+	case e.Type == wire.CredentialsEvent:
 		// A login never enters a log of ours; no fan-out takes it here.
 		writeJSON(w, http.StatusAccepted, map[string]bool{"ok": true, "accepted": false})
 		return

@@ -3,13 +3,17 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/madarco/agentbox/core/wire"
 )
 
 // CheckEvent returns the payload as it is kept, for drivers. The error wraps
-// ErrTooLarge, or says that the payload is not JSON.
+// ErrTooLarge or ErrSecret, or says that the payload is not JSON.
 func CheckEvent(e wire.PostEvent) (json.RawMessage, error) {
+	if e.Type == wire.CredentialsEvent {
+		return nil, ErrSecret
+	}
 	var payload json.RawMessage
 	if e.Payload != nil {
 		var err error
@@ -21,6 +25,13 @@ func CheckEvent(e wire.PostEvent) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
 	}
 	return payload, nil
+}
+
+// NewEvent is the event that is kept of e, for drivers; CheckEvent has passed it.
+func NewEvent(boxID string, number int64, e wire.PostEvent, now time.Time) wire.Event {
+	return wire.Event{
+		Seq: number, BoxID: boxID, Type: e.Type, Source: wire.SourceOf(e.Type), ReceivedAt: now, TS: e.TS, Payload: e.Payload,
+	}
 }
 
 // CheckStatus refuses a snapshot that is no JSON or too large, for drivers.

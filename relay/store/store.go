@@ -28,6 +28,8 @@ var (
 	ErrTooMany = errors.New("too many")
 	// ErrTooLarge: one value is over its bound; nothing was written.
 	ErrTooLarge = errors.New("too large")
+	// ErrSecret: a login never lies where events do.
+	ErrSecret = errors.New("a login is not kept as an event")
 	// ErrTampered: the audit chain does not hold.
 	ErrTampered = errors.New("the audit log was changed")
 	// ErrNewerSchema: a newer version of the program wrote the database, which
@@ -41,6 +43,8 @@ var (
 const (
 	// RingSize is how many events per box are kept; older ones go.
 	RingSize = 1000
+	// RingBytes bounds the events kept per box, too.
+	RingBytes = 4 << 20
 	// ResultTTL is how long the result of a request answers its retries.
 	ResultTTL = 10 * time.Minute
 	// SettledTTL is how long settled approvals stay listed.
@@ -295,11 +299,12 @@ type AuditStore interface {
 // driver that made it; "" is before the oldest kept event.
 type Cursor string
 
-// EventStore keeps the last RingSize events of each box, numbered per box from
-// 1. Numbers go on when a box is registered again.
+// EventStore keeps the last RingSize events of each box as far as RingBytes hold
+// them, numbered per box from 1. An event that was acknowledged outlives the
+// process, but perhaps not a cut of the power. Numbers go on when a box is registered again.
 type EventStore interface {
 	// AppendEvent numbers and keeps an event of a registered box. Errors:
-	// ErrNotFound, ErrTooLarge.
+	// ErrNotFound, ErrTooLarge, ErrSecret.
 	AppendEvent(ctx context.Context, boxID string, e wire.PostEvent) (wire.Event, error)
 	// Events lists up to limit events of the box with numbers above since, in
 	// order. A first number above since+1 tells that the ring has moved on.

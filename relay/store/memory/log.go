@@ -82,9 +82,9 @@ func (s *Store) AppendEvent(ctx context.Context, boxID string, e wire.PostEvent)
 			}
 			s.numbers[boxID]++
 			s.fed++
-			ev = wire.Event{Seq: s.numbers[boxID], BoxID: boxID, Type: e.Type, ReceivedAt: now, TS: e.TS, Payload: payload}
-			ring := append(s.rings[boxID], fed{s.fed, cloneEvent(ev)})
-			s.rings[boxID] = ring[max(0, len(ring)-store.RingSize):]
+			e.Payload = payload
+			ev = store.NewEvent(boxID, s.numbers[boxID], e, now)
+			s.rings[boxID] = trimmed(append(s.rings[boxID], fed{s.fed, cloneEvent(ev)}))
 			s.topics.Wake(store.EventsTopic(boxID), store.FeedTopic)
 			return nil
 		})
@@ -93,6 +93,18 @@ func (s *Store) AppendEvent(ctx context.Context, boxID string, e wire.PostEvent)
 		return wire.Event{}, fmt.Errorf("keep an event of box %q: %w", boxID, err)
 	}
 	return ev, nil
+}
+
+// trimmed is the ring without what is over its bounds.
+func trimmed(ring []fed) []fed {
+	bytes, from := 0, len(ring)
+	for ; from > max(0, len(ring)-store.RingSize); from-- {
+		e := ring[from-1].event
+		if bytes += len(e.Type) + len(e.TS) + len(e.Payload); bytes > store.RingBytes {
+			break
+		}
+	}
+	return ring[from:]
 }
 
 func cloneEvent(e wire.Event) wire.Event {

@@ -10,6 +10,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/store"
+	"github.com/madarco/agentbox/relay/store/ring"
 )
 
 const boxColumns = `SELECT body, token, registered_at FROM boxes `
@@ -32,6 +33,9 @@ func scanBox(rows *sql.Rows) (store.Registration, error) {
 // RegisterBox implements store.BoxStore.
 func (s *Store) RegisterBox(ctx context.Context, box core.Box, token store.TokenHash) (store.Registration, error) {
 	var r store.Registration
+	if err := ring.CheckID(box.ID); err != nil {
+		return r, fmt.Errorf("register a box: %w", err)
+	}
 	err := s.write(ctx, func(t *tx) error {
 		owner, err := find(t, scalar[string], `SELECT id FROM boxes WHERE token = ? AND id <> ?`, token[:], box.ID)
 		if err == nil {
@@ -48,6 +52,11 @@ func (s *Store) RegisterBox(ctx context.Context, box core.Box, token store.Token
 		if _, err := t.exec(`INSERT INTO counters (box_id) VALUES (?) ON CONFLICT DO NOTHING`, box.ID); err != nil {
 			return err
 		}
+		last, err := find(t, scalar[int64], `SELECT events FROM counters WHERE box_id = ?`, box.ID)
+		if err != nil {
+			return err
+		}
+		t.then(func() error { return s.events.Admit(box.ID, last) })
 		r, err = find(t, scanBox, boxColumns+`WHERE id = ?`, box.ID)
 		return err
 	})
@@ -98,13 +107,14 @@ func (s *Store) ForgetBox(ctx context.Context, id string) (bool, error) {
 				return err
 			}
 		}
-		for _, table := range []string{"statuses", "events", "results"} {
+		for _, table := range []string{"statuses", "results"} {
 			if _, err := t.exec(`DELETE FROM `+table+` WHERE box_id = ?`, id); err != nil {
 				return err
 			}
 		}
 		n, err := t.exec(`DELETE FROM boxes WHERE id = ?`, id)
 		existed = n > 0
+		t.then(func() error { return s.events.Reset(id) })
 		return err
 	})
 	if err != nil {

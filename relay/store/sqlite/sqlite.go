@@ -5,10 +5,8 @@
 // another. synchronous=FULL, because with less a cut of the power loses what
 // was acknowledged; with the flushes shared that costs little.
 //
-// The rings of events lie in the same file. A folder of files per box would
-// need its own numbering, its own recovery after a crash and its own locking;
-// as a table the ring is bounded all the same, by store.RingSize rows of at
-// most store.MaxEventBytes each, and its pages are used again.
+// Events lie in files beside it (store/ring), without a flush: they are many,
+// tell more than they decide, and must outlive this process, not the machine's.
 //
 // Migrations are numbered SQL files and SQLite's own user_version. A migration
 // library would do no more here, and costs start-up time in a program that is
@@ -38,6 +36,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/madarco/agentbox/relay/store"
+	"github.com/madarco/agentbox/relay/store/ring"
 	"github.com/madarco/agentbox/relay/store/wake"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 )
@@ -65,6 +64,7 @@ type Store struct {
 	writer *sql.DB
 	reader *sql.DB
 	topics wake.Topics
+	events *ring.Ring
 
 	queue   chan *job
 	closing chan struct{} // closed by Close: no new jobs
@@ -122,8 +122,11 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.reader.SetMaxOpenConns(readers)
 	s.reader.SetMaxIdleConns(1)
-	return nil
+	return s.openEvents(ctx)
 }
+
+// eventsDir is the folder of the boxes' events.
+func (s *Store) eventsDir() string { return filepath.Join(filepath.Dir(s.path), "events") }
 
 // dsn names the file as an SQLite URI. The page cache of a connection is held
 // to 1 MiB: the relay lives in the background.
@@ -149,6 +152,9 @@ func (s *Store) shutdown() error {
 
 func (s *Store) release() error {
 	var errs []error
+	if s.events != nil {
+		errs = append(errs, s.events.Close())
+	}
 	if s.reader != nil {
 		errs = append(errs, s.reader.Close())
 	}

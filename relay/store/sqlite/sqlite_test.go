@@ -107,7 +107,11 @@ func TestTheFilesAreTheUsersAlone(t *testing.T) {
 		t.Errorf("got %v", entries)
 	}
 	for _, e := range entries {
-		if mode := must(e.Info()).Mode(); mode != 0o600 {
+		want := os.FileMode(0o600)
+		if e.IsDir() { // the events
+			want = os.ModeDir | 0o700
+		}
+		if mode := must(e.Info()).Mode(); mode != want {
 			t.Errorf("%s has mode %v", e.Name(), mode)
 		}
 	}
@@ -200,8 +204,35 @@ func TestANewerSchemaIsRefusedAndKept(t *testing.T) {
 		t.Error("the database was changed")
 	}
 	// The refusal let go of the lock.
-	run(t, raw(t, path), `PRAGMA user_version = 1`)
+	run(t, raw(t, path), `PRAGMA user_version = 2`)
 	closed(t, openAt(t, path, nil))
+}
+
+func TestEventsLeaveTheDatabaseAndTheirNumbersGoOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "relay.db")
+	db := raw(t, path)
+	run(
+		t, db, string(must(os.ReadFile("schema/001.sql"))),
+		`PRAGMA user_version = 1`, `PRAGMA application_id = 0x41474258`,
+		`INSERT INTO boxes VALUES ('b1', zeroblob(32), 1, '{"id":"b1"}')`,
+		`INSERT INTO counters VALUES ('b1', 7, 3), ('', 0, 5)`,
+		`INSERT INTO events (feed, box_id, seq, type, received_at, ts) VALUES (40, 'b1', 7, 't', 1, '')`,
+	)
+	db.Close()
+	s := openAt(t, path, nil)
+	defer closed(t, s)
+	if events := must(s.Events(t.Context(), "b1", 0, 9)); len(events) != 0 {
+		t.Errorf("kept %v", events)
+	}
+	if e := must(s.AppendEvent(t.Context(), "b1", wire.PostEvent{Type: "t"})); e.Seq != 8 {
+		t.Errorf("got number %d; want 8", e.Seq)
+	}
+	if events, next, err := s.Feed(t.Context(), "40", 9); err != nil || len(events) != 1 || next != "41" {
+		t.Errorf("the feed goes on with %v up to %s: %v", events, next, err)
+	}
+	if n := must(s.AuditBytes(t.Context(), "")); n != 5 {
+		t.Errorf("%d audit bytes; want 5", n)
+	}
 }
 
 func TestAForeignFileIsRefusedAndKept(t *testing.T) {
@@ -273,7 +304,7 @@ func TestTheLogOfWritesStaysBounded(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				if _, err := s.AppendEvent(t.Context(), "b1", wire.PostEvent{Type: "t", Payload: big}); err != nil {
+				if err := s.SetStatus(t.Context(), "b1", big); err != nil {
 					t.Error(err)
 					return
 				}
@@ -283,10 +314,10 @@ func TestTheLogOfWritesStaysBounded(t *testing.T) {
 	wg.Wait()
 	const written, bound = 1600 * 12 << 10, 10 << 20
 	if size := must(os.Stat(path + "-wal")).Size(); size > bound {
-		t.Errorf("after %d bytes of events the log of writes has %d", written, size)
+		t.Errorf("after %d bytes of statuses the log of writes has %d", written, size)
 	}
-	if size := must(os.Stat(path)).Size(); size > 2*store.RingSize*(16<<10) {
-		t.Errorf("the database has %d bytes for a ring of %d events", size, store.RingSize)
+	if size := must(os.Stat(path)).Size(); size > bound {
+		t.Errorf("the database has %d bytes for one status", size)
 	}
 	if err := s.Prune(t.Context()); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,9 +24,17 @@ type job struct {
 // tx is what a job writes through. Waiters of the topics are woken when the
 // transaction has been committed.
 type tx struct {
-	sql    *sql.Tx
-	now    time.Time
-	topics []store.Topic
+	sql     *sql.Tx
+	now     time.Time
+	topics  []store.Topic
+	effects []effect
+	job     int // the one that is being done
+}
+
+// effect is what a job does beside the database, once it is committed.
+type effect struct {
+	job int
+	do  func() error
 }
 
 // write has the job done in a transaction. Once it is in the queue only the
@@ -93,9 +102,12 @@ func (s *Store) gather(first *job) []*job {
 // wrote, and nothing of the others.
 func (s *Store) commit(batch []*job) {
 	results := make([]error, len(batch))
-	topics, err := s.transact(batch, results)
+	t, err := s.transact(batch, results)
 	if err == nil {
-		s.topics.Wake(topics...)
+		for _, e := range t.effects {
+			results[e.job] = errors.Join(results[e.job], e.do())
+		}
+		s.topics.Wake(t.topics...)
 	}
 	for i, j := range batch {
 		if err != nil {
@@ -106,7 +118,7 @@ func (s *Store) commit(batch []*job) {
 }
 
 // transact returns an error when nothing at all was written.
-func (s *Store) transact(batch []*job, results []error) ([]store.Topic, error) {
+func (s *Store) transact(batch []*job, results []error) (*tx, error) {
 	ctx := context.Background() // begun is finished; see write
 	sqlTx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -118,12 +130,13 @@ func (s *Store) transact(batch []*job, results []error) ([]store.Topic, error) {
 		if results[i] = j.ctx.Err(); results[i] != nil {
 			continue
 		}
+		t.job = i
 		var fatal error
 		if results[i], fatal = t.attempt(j); fatal != nil {
 			return nil, fatal
 		}
 	}
-	return t.topics, sqlTx.Commit()
+	return t, sqlTx.Commit()
 }
 
 // attempt does one job within a savepoint. The second error means that the
@@ -132,9 +145,9 @@ func (t *tx) attempt(j *job) (failed, fatal error) {
 	if _, err := t.exec(`SAVEPOINT job`); err != nil {
 		return nil, err
 	}
-	topics := len(t.topics)
+	topics, effects := len(t.topics), len(t.effects)
 	if failed = j.do(t); failed != nil {
-		t.topics = t.topics[:topics]
+		t.topics, t.effects = t.topics[:topics], t.effects[:effects]
 		if _, err := t.exec(`ROLLBACK TO job`); err != nil {
 			return failed, err
 		}
@@ -154,6 +167,10 @@ func (t *tx) exec(query string, args ...any) (int64, error) {
 	}
 	return res.RowsAffected()
 }
+
+// then has something done after the commit, in the order of the jobs and before
+// they are answered.
+func (t *tx) then(do func() error) { t.effects = append(t.effects, effect{t.job, do}) }
 
 func (t *tx) wake(topics ...store.Topic) { t.topics = append(t.topics, topics...) }
 

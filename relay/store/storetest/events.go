@@ -77,6 +77,49 @@ var eventTests = map[string]func(*bench){
 		b.noErr(err)
 		b.wantEvents(got, kept) // one box does not push out another's
 	},
+	"the ring is bounded in bytes": func(b *bench) {
+		b.register("b1")
+		const size = store.MaxEventBytes - 100
+		total := 2 * store.RingBytes / size
+		for range total {
+			b.noErr2(b.store.AppendEvent(b.ctx, "b1", wire.PostEvent{Type: "t", Payload: bigJSON(size)}))
+		}
+		got, err := b.store.Events(b.ctx, "b1", 0, 2*store.RingSize)
+		b.noErr(err)
+		if n := len(got); n*size > store.RingBytes || n*size < store.RingBytes/2 || got[n-1].Seq != int64(total) {
+			b.Errorf("%d events of %d bytes are kept", n, size)
+		}
+	},
+	"an event says who speaks": func(b *bench) {
+		b.register("b1")
+		for kind, want := range map[string]wire.EventSource{"notify": wire.FromBox, "relay.git.push": wire.FromRelay} {
+			e, err := b.store.AppendEvent(b.ctx, "b1", wire.PostEvent{Type: kind})
+			b.noErr(err)
+			if e.Source != want {
+				b.Errorf("%s is from %q; want %q", kind, e.Source, want)
+			}
+		}
+	},
+	"a login is never kept": func(b *bench) {
+		b.register("b1")
+		_, err := b.store.AppendEvent(b.ctx, "b1", wire.PostEvent{Type: wire.CredentialsEvent, Payload: payload(1)})
+		b.wantErr(err, store.ErrSecret)
+		got, err := b.store.Events(b.ctx, "b1", 0, 10)
+		b.noErr(err)
+		b.wantEvents(got)
+		_, _, err = b.store.Feed(b.ctx, "", 10)
+		b.noErr(err)
+	},
+	"a forgotten box's events are gone": func(b *bench) {
+		b.register("b1")
+		b.event("b1", 1)
+		b.noErr2(b.store.ForgetBox(b.ctx, "b1"))
+		got, err := b.store.Events(b.ctx, "b1", 0, 10)
+		b.noErr(err)
+		b.wantEvents(got)
+		_, err = b.store.AppendEvent(b.ctx, "b1", wire.PostEvent{Type: "t"})
+		b.wantErr(err, store.ErrNotFound)
+	},
 	"numbers go on when a box comes back": func(b *bench) {
 		b.register("b1")
 		b.event("b1", 1)

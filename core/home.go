@@ -69,6 +69,13 @@ func (h Home) RelayDB() string { return h.join("relay", "relay.db") }
 // machine reaches, with the keys to them.
 func (h Home) Bridges() string { return h.join("relay", "bridges") }
 
+// PlaneToken is the laptop's own bearer at the user's plane, mode 0600;
+// PlaneCursor tells how far the plane is.
+func (h Home) PlaneToken() string { return h.join("control-plane", "laptop.token") }
+
+// PlaneCursor is explained at PlaneToken.
+func (h Home) PlaneCursor() string { return h.join("relay", "plane.json") }
+
 // Seed is the seed store of the repository with this key.
 func (h Home) Seed(key string) string { return h.join("git", "seeds", key+".git") }
 

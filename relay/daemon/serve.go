@@ -53,6 +53,8 @@ type Config struct {
 	// MaxPack is how many bytes a box may send at once before the user is asked,
 	// packscan.Defaults' if zero.
 	MaxPack int64
+	// PlaneURL is the plane that the laptop's state is pushed up to, none if empty.
+	PlaneURL string
 	// Port opens, besides the boxes' sockets, a TCP channel for boxes that can
 	// reach none: on Host, 127.0.0.1 if empty. 0 opens none.
 	Host string
@@ -165,6 +167,7 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 			cfg.Log.Error("a box's bridge is not polled", "box", reg.Box.ID, "err", err)
 		}
 	}
+	defer federate(ctx, cfg, st)()
 	if err := writePID(cfg.Home); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ type Config struct {
 	// NetworkPool is the IPv4 range that boxes get their networks from, key
 	// box.networkPool. Invalid means the default.
 	NetworkPool netip.Prefix
-	// AutoApprove answers for all boxes what need not be a person's, key
+	// AutoApprove answers for boxes made from now on what need not be a person's, key
 	// box.autoApproveHostActions; AutoApproveSafe what stays in the project and on
 	// the box's branch, key box.autoApproveSafeHostActions, true where not set.
 	AutoApprove, AutoApproveSafe bool
@@ -60,6 +60,9 @@ type Config struct {
 	// Integrations are what the user set about services, by name; see
 	// Config.Integration.
 	Integrations map[string]Integration
+	// PlaneURL is the control plane that boxes, their events and what waits for
+	// the user are shown on, key relay.controlPlaneUrl.
+	PlaneURL string
 	// Warnings are about keys that this version does not know.
 	Warnings []string
 }
@@ -102,6 +105,7 @@ var keys = map[string]func(*Config, any) error{
 	"box.networkPool":                func(c *Config, v any) (err error) { c.NetworkPool, err = pool(v); return },
 	"landing.budget":                 func(c *Config, v any) (err error) { c.LandingBudget, err = size(v); return },
 	"landing.reserve":                func(c *Config, v any) (err error) { c.DiskReserve, err = size(v); return },
+	"relay.controlPlaneUrl":          func(c *Config, v any) (err error) { c.PlaneURL, err = word(v); return },
 	"push.maxPack":                   func(c *Config, v any) (err error) { c.MaxPack, err = size(v); return },
 }
 

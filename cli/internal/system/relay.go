@@ -86,12 +86,12 @@ func (l life) Serve(ctx context.Context, host string, port int) error {
 	}
 	err = daemon.Serve(ctx, daemon.Config{
 		Budget:  budget.Limits{Bytes: config.LandingBudget, Reserve: config.DiskReserve},
-		MaxPack: config.MaxPack,
-		Home:    home, Version: l.sys.Version, Host: host, Port: port,
+		MaxPack: config.MaxPack, PlaneURL: config.PlaneURL,
+		Home: home, Version: l.sys.Version, Host: host, Port: port,
 		ApprovalTTL:  config.ApprovalTimeout,
 		ApprovalsOff: os.Getenv("AGENTBOX_PROMPT") == "off",
 		Policy: policy.Settings{
-			Safe: config.AutoApproveSafe, All: config.AutoApprove,
+			Safe: config.AutoApproveSafe, // and each box's record says the rest
 			ForceMerge: os.Getenv("AGENTBOX_GH_FORCE") == "1", Checkout: os.Getenv("AGENTBOX_GH_PR_CHECKOUT") == "allow",
 		},
 		Boxes:        reach(l),

@@ -329,5 +329,8 @@ const FeedTopic Topic = "feed"
 // ApprovalTopic changes with the state of one approval.
 func ApprovalTopic(id string) Topic { return Topic("approval/" + id) }
 
+// StatusTopic changes with the status of one box.
+func StatusTopic(boxID string) Topic { return Topic("status/" + boxID) }
+
 // EventsTopic changes with every event of one box.
 func EventsTopic(boxID string) Topic { return Topic("events/" + boxID) }

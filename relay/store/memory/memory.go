@@ -263,6 +263,7 @@ func (s *Store) SetStatus(ctx context.Context, boxID string, snapshot json.RawMe
 				return store.ErrNotFound
 			}
 			s.statuses[boxID] = store.Status{BoxID: boxID, Snapshot: slices.Clone(snapshot), UpdatedAt: now}
+			s.topics.Wake(store.StatusTopic(boxID))
 			return nil
 		})
 	}

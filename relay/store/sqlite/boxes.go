@@ -157,6 +157,7 @@ func (s *Store) SetStatus(ctx context.Context, boxID string, snapshot json.RawMe
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
 		}
+		t.wake(store.StatusTopic(boxID))
 		return err
 	})
 	if err != nil {

@@ -104,6 +104,24 @@ var boxTests = map[string]func(*bench){
 			b.Errorf("got statuses %+v", all)
 		}
 	},
+	"a change of a status is told": func(b *bench) {
+		b.register("b1")
+		b.register("b2")
+		changed, stop := b.store.Watch(store.StatusTopic("b1"))
+		defer stop()
+		b.noErr(b.store.SetStatus(b.ctx, "b2", json.RawMessage(`{}`)))
+		select {
+		case <-changed:
+			b.Error("told of another box's")
+		default:
+		}
+		b.noErr(b.store.SetStatus(b.ctx, "b1", json.RawMessage(`{}`)))
+		select {
+		case <-changed:
+		default:
+			b.Error("not told")
+		}
+	},
 	"a status is JSON and bounded": func(b *bench) {
 		b.register("b1")
 		b.wantErr(b.store.SetStatus(b.ctx, "b1", json.RawMessage(`{`)), wire.ErrBadJSON)

@@ -42,8 +42,7 @@ func (s *Server) postEvent(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "this type of event is the relay's own", "")
 		return
 	case e.Type == wire.CredentialsEvent:
-		// A login never enters a log of ours; no fan-out takes it here.
-		writeJSON(w, http.StatusAccepted, map[string]bool{"ok": true, "accepted": false})
+		s.postLogin(w, r, box, e.Payload)
 		return
 	case e.Type == "box-status":
 		s.postStatus(w, r, box, e.Payload)

@@ -12,6 +12,7 @@ import (
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/bridge"
 	"github.com/madarco/agentbox/relay/budget"
+	"github.com/madarco/agentbox/relay/credentials"
 	"github.com/madarco/agentbox/relay/packscan"
 	"github.com/madarco/agentbox/relay/store"
 )
@@ -69,6 +70,7 @@ type Server struct {
 	ledger *budget.Ledger
 	disk   budget.Disk
 	pace   *budget.Pace
+	logins *credentials.Keeper
 
 	// serving ends first: nobody waits any longer, nothing new begins. working
 	// ends when work that has begun must stop, too.
@@ -108,6 +110,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, st: cfg.Store, log: cfg.Log, channels: map[string]*channel{},
 		ledger: budget.NewLedger(cfg.Budget, accountFile(cfg.Home)),
 		disk:   budget.Disk{Reserve: cfg.Budget.Reserve},
+		logins: credentials.New(cfg.Home, time.Now),
 		pace:   budget.NewPace(cfg.Budget),
 	}
 	s.bridges = s.newFleet()

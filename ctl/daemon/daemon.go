@@ -123,7 +123,7 @@ type daemon struct {
 	watched map[string]*watched
 	order   []string
 
-	forwarder *unit // serves the relay's address, as forwarder or as bridge
+	forwarder *unit      // serves the relay's address, as forwarder or as bridge
 	broken    chan error // the forwarder ended by itself
 }
 

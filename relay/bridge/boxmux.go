@@ -117,7 +117,7 @@ func (b *Box) openLink(w http.ResponseWriter, req wire.Request) {
 		writeJSON(w, http.StatusBadRequest, wire.Envelope{ExitCode: wire.ExitBadRequest, Stderr: "url is no http or https address\n"})
 		return
 	}
-	if _, err := b.queue.offer(b.boxID, req); err != nil {
+	if err := b.queue.offer(b.boxID, req); err != nil {
 		writeError(w, http.StatusConflict, err.Error())
 		return
 	}

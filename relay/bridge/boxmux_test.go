@@ -93,7 +93,7 @@ func TestALinkIsTLSOrThisMachine(t *testing.T) {
 
 func TestAnotherInstanceIsToldAndHandedNothing(t *testing.T) {
 	b := newBox(t)
-	if _, err := b.queue.offer(boxID, wire.Request{Method: "m"}); err != nil {
+	if err := b.queue.offer(boxID, wire.Request{Method: "m"}); err != nil {
 		t.Fatal(err)
 	}
 	var p Poll

@@ -61,6 +61,7 @@ func NewFleet(cfg FleetConfig) *Fleet {
 }
 
 func (f *Fleet) linkFile(boxID string) string { return filepath.Join(f.cfg.Dir, boxID+".link.json") }
+
 func (f *Fleet) cursorFile(boxID string) string {
 	return filepath.Join(f.cfg.Dir, boxID+".cursor.json")
 }

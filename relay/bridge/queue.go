@@ -111,10 +111,10 @@ func (q *queue) do(ctx context.Context, boxID string, req wire.Request) (wire.En
 	}
 }
 
-// offer parks a request that nobody waits for; false when the queue is full.
-func (q *queue) offer(boxID string, req wire.Request) (bool, error) {
-	e, err := q.enter(boxID, req, offerLife, 0)
-	return e != nil, err
+// offer parks a request that nobody waits for, unless the queue is full.
+func (q *queue) offer(boxID string, req wire.Request) error {
+	_, err := q.enter(boxID, req, offerLife, 0)
+	return err
 }
 
 // enter finds or adds the entry of a request; nil when the queue is full.

@@ -31,7 +31,9 @@
 //     entry of the same transaction: no row, no run.
 //   - Audit entries are only appended. Each one's hash covers the hash before
 //     it; nothing a box does removes or changes one.
-//   - An acknowledged write survives the loss of power (sqlite).
+//   - An acknowledged write survives the loss of power (sqlite); an event
+//     survives the process alone.
+//   - A login is kept by no store as an event.
 //   - A reader that asks for what came after the last event it saw misses none
 //     that is still kept and sees none twice.
 //   - Tokens come in and lie here as SHA-256 only.

@@ -22,16 +22,12 @@ func federate(ctx context.Context, cfg Config, st store.Store) (end func()) {
 		cfg.Log.Error("the plane gets nothing", "err", err)
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return beside(ctx, func(ctx context.Context) {
 		f := remote.Follower{Local: st, Up: up, File: cfg.Home.PlaneCursor(), Log: cfg.Log}
 		if err := f.Run(ctx); err != nil {
 			cfg.Log.Error("the plane gets nothing", "err", err)
 		}
-	}()
-	return func() { cancel(); <-done }
+	})
 }
 
 // plane reads the laptop's own bearer, which opens nothing but the routes that

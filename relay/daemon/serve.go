@@ -20,6 +20,7 @@ import (
 	"github.com/madarco/agentbox/core/atomicfile"
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/relay"
+	"github.com/madarco/agentbox/relay/autopause"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/connect"
@@ -46,6 +47,9 @@ type Config struct {
 	Policy policy.Settings
 	// Boxes reaches into boxes, for what is copied out of them and into them.
 	Boxes relay.Boxes
+	// Pauses sees and pauses boxes, as Autopause says at each look; nil pauses none.
+	Pauses    autopause.Boxes
+	Autopause func() autopause.Settings
 	// Integrations reads what the user has set about services, at each call.
 	Integrations connect.Settings
 	// Budget bounds what a box may cost, budget.Defaults where zero.
@@ -142,7 +146,7 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 		cfg.Log.Error("clean up after an earlier relay", "err", err)
 	}
 	defer gates.Settle()
-	defer maintain(ctx, gates, cfg.Log)()
+	defer beside(ctx, func(ctx context.Context) { gates.Maintain(ctx, cfg.Log) })()
 	actions, err := methods(cfg, st)
 	if err != nil {
 		return err
@@ -168,6 +172,10 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 		}
 	}
 	defer federate(ctx, cfg, st)()
+	if cfg.Pauses != nil {
+		pausing := autopause.Config{Boxes: cfg.Pauses, Records: st, Settings: cfg.Autopause, Log: cfg.Log}
+		defer beside(ctx, func(ctx context.Context) { autopause.Run(ctx, pausing) })()
+	}
 	if err := writePID(cfg.Home); err != nil {
 		return err
 	}
@@ -175,13 +183,14 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 	return listen(ctx, cfg, st, srv)
 }
 
-// maintain tidies the stores of commits until it is told to end.
-func maintain(ctx context.Context, gates *gitgate.Host, log *slog.Logger) (end func()) {
+// beside runs what goes on for as long as the relay serves, until it is told to
+// end.
+func beside(ctx context.Context, run func(ctx context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		gates.Maintain(ctx, log)
+		run(ctx)
 	}()
 	return func() { cancel(); <-done }
 }

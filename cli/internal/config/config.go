@@ -63,6 +63,12 @@ type Config struct {
 	// PlaneURL is the control plane that boxes, their events and what waits for
 	// the user are shown on, key relay.controlPlaneUrl.
 	PlaneURL string
+	// Autopause lets the relay pause boxes that have been idle for IdleBefore while
+	// more than MaxRunningBoxes run; keys autopause.enabled, autopause.idleMinutes
+	// and autopause.maxRunningBoxes, by default yes, 5 minutes and 5 boxes.
+	Autopause       bool
+	IdleBefore      time.Duration
+	MaxRunningBoxes int
 	// Warnings are about keys that this version does not know.
 	Warnings []string
 }
@@ -99,6 +105,9 @@ func Load(home core.Home) (Config, error) {
 var keys = map[string]func(*Config, any) error{
 	"approvals.timeout":              func(c *Config, v any) (err error) { c.ApprovalTimeout, err = duration(v); return },
 	"approvals.unattended":           func(c *Config, v any) (err error) { c.Unattended, err = classes(v); return },
+	"autopause.enabled":              func(c *Config, v any) (err error) { c.Autopause, err = yes(v); return },
+	"autopause.idleMinutes":          func(c *Config, v any) (err error) { c.IdleBefore, err = minutes(v); return },
+	"autopause.maxRunningBoxes":      func(c *Config, v any) (err error) { c.MaxRunningBoxes, err = count(v); return },
 	"box.autoApproveHostActions":     func(c *Config, v any) (err error) { c.AutoApprove, err = yes(v); return },
 	"box.autoApproveSafeHostActions": func(c *Config, v any) (err error) { c.AutoApproveSafe, err = yes(v); return },
 	"box.image":                      func(c *Config, v any) (err error) { c.Image, err = word(v); return },
@@ -120,7 +129,7 @@ func parse(data []byte) (Config, error) {
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return Config{}, fmt.Errorf("%w: %w", core.ErrInvalid, err)
 	}
-	c := Config{AutoApproveSafe: true}
+	c := Config{AutoApproveSafe: true, Autopause: true, MaxRunningBoxes: 5, IdleBefore: 5 * time.Minute}
 	if err := c.take("", doc); err != nil {
 		return Config{}, err
 	}
@@ -170,6 +179,20 @@ func yes(v any) (bool, error) {
 		return false, fmt.Errorf("%w: it is true or false", core.ErrInvalid)
 	}
 	return b, nil
+}
+
+// count reads a number of things, at least one.
+func count(v any) (int, error) {
+	n, ok := v.(uint64)
+	if !ok || n < 1 || n > 1_000_000 {
+		return 0, fmt.Errorf("%w: it is a whole number from 1", core.ErrInvalid)
+	}
+	return int(n), nil //nolint:gosec // bounded above
+}
+
+func minutes(v any) (time.Duration, error) {
+	n, err := count(v)
+	return time.Duration(n) * time.Minute, err
 }
 
 // duration reads a span of time such as 90m or 24h, from a minute to 30 days.

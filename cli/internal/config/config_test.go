@@ -89,6 +89,23 @@ func TestTheUsersWordOnQuestions(t *testing.T) {
 	}
 }
 
+func TestAutopause(t *testing.T) {
+	for file, want := range map[string]Config{
+		"": {Autopause: true, MaxRunningBoxes: 5, IdleBefore: 5 * time.Minute},
+		"autopause: {enabled: false, maxRunningBoxes: 2, idleMinutes: 15}": {MaxRunningBoxes: 2, IdleBefore: 15 * time.Minute},
+	} {
+		got, err := parse([]byte(file))
+		if err != nil || got.Autopause != want.Autopause || got.MaxRunningBoxes != want.MaxRunningBoxes || got.IdleBefore != want.IdleBefore {
+			t.Errorf("%s: %+v, %v", file, got, err)
+		}
+	}
+	for _, file := range []string{"autopause: {maxRunningBoxes: 0}", "autopause: {maxRunningBoxes: -1}", "autopause: {idleMinutes: 1.5}", "autopause: {idleMinutes: 5m}", "autopause: {enabled: 1}"} {
+		if got, err := parse([]byte(file)); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%s: %+v, %v", file, got, err)
+		}
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("approvals:\n  unattended: [push-branch]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

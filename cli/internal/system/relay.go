@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/madarco/agentbox/cli/internal/boxes"
 	"github.com/madarco/agentbox/cli/internal/cmd/relay"
 	"github.com/madarco/agentbox/cli/internal/config"
 	"github.com/madarco/agentbox/cli/internal/factory"
@@ -15,6 +16,7 @@ import (
 	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/provider"
 	"github.com/madarco/agentbox/core/wire"
+	"github.com/madarco/agentbox/relay/autopause"
 	"github.com/madarco/agentbox/relay/budget"
 	"github.com/madarco/agentbox/relay/client"
 	"github.com/madarco/agentbox/relay/connect"
@@ -68,6 +70,35 @@ func (b reach) Exec(ctx context.Context, box core.Box, req provider.ExecRequest)
 	return p.Exec(ctx, box, req)
 }
 
+// States implements autopause.Boxes.
+func (b reach) States(ctx context.Context, all []core.Box) (map[string]core.State, error) {
+	states := map[string]core.State{}
+	for i, s := range boxes.States(ctx, b.sys.Provider, all) {
+		states[all[i].ID] = s
+	}
+	return states, nil
+}
+
+// Pause implements autopause.Boxes: like the command, it lets the box hand in its
+// commits first.
+func (b reach) Pause(ctx context.Context, box core.Box) error {
+	keeper, err := b.sys.Keeper()
+	if err == nil {
+		_, err = keeper.Pause(ctx, box)
+	}
+	return err
+}
+
+// pausing is what the user has set now; nothing is paused by a configuration that
+// can't be read.
+func pausing(home core.Home) autopause.Settings {
+	set, err := config.Load(home)
+	if err != nil {
+		return autopause.Settings{}
+	}
+	return autopause.Settings{Enabled: set.Autopause, MaxRunning: set.MaxRunningBoxes, Idle: set.IdleBefore}
+}
+
 // Daemon is the life of the relay.
 func (sys *System) Daemon() relay.Daemon { return life{sys} }
 
@@ -91,10 +122,12 @@ func (l life) Serve(ctx context.Context, host string, port int) error {
 		ApprovalTTL:  config.ApprovalTimeout,
 		ApprovalsOff: os.Getenv("AGENTBOX_PROMPT") == "off",
 		Policy: policy.Settings{
-			Safe: config.AutoApproveSafe, // and each box's record says the rest
+			Safe:       config.AutoApproveSafe, // and each box's record says the rest
 			ForceMerge: os.Getenv("AGENTBOX_GH_FORCE") == "1", Checkout: os.Getenv("AGENTBOX_GH_PR_CHECKOUT") == "allow",
 		},
 		Boxes:        reach(l),
+		Pauses:       reach(l),
+		Autopause:    func() autopause.Settings { return pausing(home) },
 		Integrations: integrationSettings(home),
 		Log:          slog.New(slog.NewTextHandler(l.sys.Streams.ErrOut, nil)),
 	})

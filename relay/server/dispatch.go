@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/madarco/agentbox/core"
-	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 )
@@ -91,8 +90,8 @@ func (s *Server) rpcPush(ctx context.Context, box core.Box, req wire.Request) (w
 	switch {
 	case !ok:
 		return refused, nil
-	case c.params.OID != "" && c.params.HostOnly, c.params.As != "" && !c.params.HostOnly:
-		return refusal(wire.ExitBadRequest, "oid belongs to a push, as to one with hostOnly"), nil
+	case c.params.As != "" && !c.params.HostOnly:
+		return refusal(wire.ExitBadRequest, "as belongs to a push with hostOnly"), nil
 	case c.params.HostOnly:
 		return s.hostOnly(ctx, c)
 	}
@@ -104,32 +103,6 @@ func (s *Server) rpcPush(ctx context.Context, box core.Box, req wire.Request) (w
 		}
 	}
 	return s.pushLanded(ctx, c.order, c.branch, c.params.Force || c.flags.lease, c.flags.dryRun)
-}
-
-// hostOnly brings the box's commits into the user's repository and nowhere
-// else. They land by themselves, so for the box's own branch this only makes
-// sure; another branch is the user's to choose, by landing it on the host.
-func (s *Server) hostOnly(ctx context.Context, c gitCall) (wire.Envelope, error) {
-	if c.params.Remote != "" {
-		return refusal(wire.ExitBadRequest, "hostOnly and remote exclude each other"), nil
-	}
-	target := c.branch
-	if c.params.As != "" {
-		var err error
-		if target, err = core.ParseBranchName(c.params.As); err != nil {
-			return refusal(wire.ExitBadRequest, err.Error()), nil
-		}
-	}
-	if !policy.IsSanctioned(c.repo, target) {
-		return refusal(wire.ExitRefused, fmt.Sprintf("%s is not the box's branch, so the box can't land it; the user can: git branch %s %s", target, target, c.branch)), nil
-	}
-	u, err := landedUpdate(ctx, c.gate, target)
-	if errors.Is(err, errNothing) {
-		return refusal(wire.ExitFailed, fmt.Sprintf("nothing of %s has been handed in yet; commit first", target)), nil
-	} else if err != nil {
-		return refusal(wire.ExitFailed, s.explain(c.box.ID, err)), nil
-	}
-	return s.land(ctx, c.order, target, u.New)
 }
 
 func (s *Server) rpcFetch(ctx context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {

@@ -7,6 +7,8 @@ import (
 	"github.com/madarco/agentbox/core/wire"
 )
 
+func nobodyToAsk(c *Config) { c.Policy.Nobody = true }
+
 // TestArgumentsOfGitAreAClosedTable covers extra refspecs, deletes, options
 // that take a program, and remotes and paths that are none.
 func TestArgumentsOfGitAreAClosedTable(t *testing.T) {
@@ -48,7 +50,9 @@ func TestArgumentsOfGitAreAClosedTable(t *testing.T) {
 		"fetch, push's params":  {"git.fetch", wire.GitParams{Force: true}, wire.ExitBadRequest, 0},
 		"land only":             {"git.push", wire.GitParams{HostOnly: true}, 0, 0},
 		"land only, remote":     {"git.push", wire.GitParams{HostOnly: true, Remote: "origin"}, wire.ExitBadRequest, 0},
-		"land on main":          {"git.push", wire.GitParams{HostOnly: true, Force: true, As: "main"}, wire.ExitRefused, 0},
+		"land the commit":       {"git.push", wire.GitParams{HostOnly: true, OID: string(oidB)}, 0, 0},
+		"land another commit":   {"git.push", wire.GitParams{HostOnly: true, OID: string(oidC), As: "topic"}, wire.ExitFailed, 0},
+		"land on main":          {"git.push", wire.GitParams{HostOnly: true, Force: true, As: "main"}, wire.ExitDenied, 0},
 		"land on another box's": {"git.push", wire.GitParams{HostOnly: true, Force: true, As: "agentbox/other"}, wire.ExitRefused, 0},
 		"land on an option":     {"git.push", wire.GitParams{HostOnly: true, As: "-D"}, wire.ExitBadRequest, 0},
 		"land on a refspec":     {"git.push", wire.GitParams{HostOnly: true, As: "x:y"}, wire.ExitBadRequest, 0},
@@ -56,7 +60,7 @@ func TestArgumentsOfGitAreAClosedTable(t *testing.T) {
 		"as without land only":  {"git.push", wire.GitParams{As: "x"}, wire.ExitBadRequest, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newRig(t)
+			g := newRig(t, nobodyToAsk)
 			code, env := g.rpc(tc.method, tc.params)
 			if env.ExitCode != tc.exit || (code == 200) != (tc.exit == 0) {
 				t.Errorf("status %d, envelope %+v; want exit code %d", code, env, tc.exit)
@@ -109,7 +113,7 @@ func FuzzDispatch(f *testing.F) {
 		f.Add("git.fetch", []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, method string, params []byte) {
-		g := newRig(t)
+		g := newRig(t, nobodyToAsk)
 		env, err := g.Dispatch(t.Context(), g.box, wire.Request{Method: method, Params: params})
 		if err == nil && env.ExitCode != 0 && env.Stderr == "" {
 			t.Errorf("a refusal without a reason: %+v", env)

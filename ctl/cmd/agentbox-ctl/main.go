@@ -38,6 +38,7 @@ func commands() []command {
 		{"git", "push, pull or fetch through the host", runGit},
 		{"integration", "read from or write to a service through the host", runIntegration},
 		{"land", "hand in the box's commits now", runLand},
+		{"notify", "tell the user something", runNotify},
 		{"status", "show what the daemon does", runStatus},
 		{"version", "print the version", runVersion},
 		{"lfs", "turn git-lfs files into pointers and back (run by git)", runLFS},

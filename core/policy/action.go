@@ -94,7 +94,14 @@ const (
 // Decide decides a host action. The reason says for the audit why something is
 // allowed unasked, or why it is asked about.
 func Decide(a Action, f ActionFacts, s Settings) Decision {
-	n, why := needOf(a, f, s)
+	return s.decide(needOf(a, f, s))
+}
+
+// Person decides what takes a person's yes, whatever the switches say.
+func (s Settings) Person(why string) Decision { return s.decide(person, why) }
+
+// decide is how the settings answer a need, of actions and of pushes alike.
+func (s Settings) decide(n need, why string) Decision {
 	switch {
 	case n == free:
 		return Decision{Allow, why}
@@ -118,8 +125,24 @@ func NeedsPerson(a Action, f ActionFacts, s Settings) bool {
 	return n == person
 }
 
-// needOf is the whole matrix, a line for each action.
+// needOf is what the action needs by the matrix; what looks secret, or is on
+// the red list, takes a person wherever anything is needed at all. Copies into
+// the box change nothing that the host runs.
 func needOf(a Action, f ActionFacts, s Settings) (need, string) {
+	n, why := matrix(a, f, s)
+	switch {
+	case n != safe && n != consent:
+		return n, why
+	case f.Secret:
+		return person, "it looks secret"
+	case f.RedList && a != CopyFromHost:
+		return person, "it changes what can make something run on the host"
+	}
+	return n, why
+}
+
+// matrix is the whole of it, a line for each action.
+func matrix(a Action, f ActionFacts, s Settings) (need, string) {
 	switch a {
 	case GitFetch, GitPull, PRView, PRList, PRDiff, PRChecks, RunList, RunView, APIGet, IntegrationRead:
 		return free, "it only reads"
@@ -165,12 +188,7 @@ func either(ok bool, yes need, why, otherwise string, no ...need) (need, string)
 }
 
 func copied(a Action, f ActionFacts) (need, string) {
-	switch {
-	case f.Secret:
-		return person, "it looks secret"
-	case f.RedList && a != CopyFromHost:
-		return person, "it changes what can make something run on the host"
-	case !f.Contained:
+	if !f.Contained {
 		return consent, "it leaves the project"
 	}
 	return safe, map[Action]string{

@@ -7,6 +7,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/madarco/agentbox/core"
@@ -61,9 +62,7 @@ type Facts struct {
 	// Findings name what must be looked at before the commit goes anywhere.
 	Findings []Finding `json:"findings,omitempty"`
 	// RedList is what the update changes of the red list: as a whole, and in each
-	// commit that neither the remote nor the user has yet. It is shown first and
-	// has no part in Push's decision; a policy that asks for some class of it finds
-	// here each that is hit.
+	// commit that neither the remote nor the user has yet. It is shown first.
 	RedList []redlist.Group `json:"redList,omitempty"`
 	// Subjects are the first lines of the newest commits, box text.
 	Subjects []core.Untrusted `json:"subjects,omitempty"`
@@ -92,31 +91,52 @@ func CheckRef(u RefUpdate) Decision {
 }
 
 // Push decides one update of a push to the repository's remote.
-func Push(repo core.Repo, u RefUpdate, f Facts) Decision {
-	d := CheckRef(u)
-	if d.Verdict == Deny {
-		return d
+func Push(repo core.Repo, u RefUpdate, f Facts, s Settings) Decision {
+	return s.decide(needOfPush(repo, u, f))
+}
+
+// needOfPush is what an update needs. Where it needs anything at all, findings,
+// the default branch and the red list take a person. The box's own branch needs
+// nothing, unless CI would run what it changes.
+func needOfPush(repo core.Repo, u RefUpdate, f Facts) (need, string) {
+	if d := CheckRef(u); d.Verdict == Deny {
+		return never, d.Reason
 	}
 	if len(f.Findings) > 0 {
-		d = d.Stronger(Decision{Ask, fmt.Sprintf("the commits hold %s", f.Findings[0].Rule)})
+		return person, fmt.Sprintf("the commits hold %s", f.Findings[0].Rule)
 	}
-	kind, _ := classify(u.Ref)
-	if kind == kindTag {
-		return d.Stronger(Decision{Ask, "a new tag"})
+	asked := consent
+	if len(f.RedList) > 0 {
+		asked = person
 	}
-	branch := core.BranchName(strings.TrimPrefix(u.Ref, "refs/heads/"))
+	name, isBranch := strings.CutPrefix(u.Ref, "refs/heads/")
+	branch := core.BranchName(name)
 	switch {
+	case !isBranch:
+		return asked, "a new tag"
+	case branch == repo.Branch && f.changes(redlist.Workflow):
+		return person, "it changes " + redlist.Workflow.What()
 	case branch == repo.Branch:
-		return d.Stronger(Decision{Allow, "the box's own branch"})
-	case !f.FastForward:
-		return d.Stronger(Decision{Ask, "not a fast-forward of " + string(branch)})
-	case branch == repo.Sanctioned:
-		return d.Stronger(Decision{Allow, "the branch that the host put the box on"})
-	case branch == repo.DefaultBranch:
-		return d.Stronger(Decision{Ask, string(branch) + " is the remote's default branch"})
-	default:
-		return d.Stronger(Decision{Ask, string(branch) + " is not the box's branch"})
+		return free, "the box's own branch"
+	case f.FastForward && branch == repo.Sanctioned && asked == person:
+		return person, "it changes what can make something run on the host"
+	case f.FastForward && branch == repo.Sanctioned:
+		return safe, "the branch that the host put the box on"
+	case repo.DefaultBranch == "" || branch == repo.DefaultBranch:
+		asked = person
 	}
+	switch {
+	case !f.FastForward:
+		return asked, "not a fast-forward of " + name
+	case branch == repo.DefaultBranch:
+		return asked, name + " is the remote's default branch"
+	}
+	return asked, name + " is not the box's branch"
+}
+
+// changes tells whether the update hits a class of the red list.
+func (f Facts) changes(class redlist.Class) bool {
+	return slices.ContainsFunc(f.RedList, func(g redlist.Group) bool { return g.Class == class })
 }
 
 // IsSanctioned tells whether pushes to the branch go through unasked as far as

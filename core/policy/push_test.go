@@ -53,7 +53,7 @@ func TestPushDecisions(t *testing.T) {
 		{"own branch with a finding", repo, RefUpdate{"refs/heads/agentbox/web", zero, oidA}, Facts{FastForward: true, Findings: []Finding{{Rule: "a repository in a folder"}}}, Ask},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Push(c.repo, c.u, c.f)
+			got := Push(c.repo, c.u, c.f, Settings{Safe: true})
 			if got.Verdict != c.want {
 				t.Errorf("Push = %v (%s); want %v", got.Verdict, got.Reason, c.want)
 			}

@@ -34,21 +34,17 @@ func ParseClass(s string) (Class, error) {
 }
 
 // ClassOf is the class of one update. ok is false for what a person must see:
-// commits with findings, the default branch, any branch while the default one
-// is not known, and what is never done at all.
+// commits with findings or with changes on the red list, the default branch, any
+// branch while the default one is not known, and what is never done at all.
 func ClassOf(repo core.Repo, u RefUpdate, f Facts) (class Class, ok bool) {
-	if CheckRef(u).Verdict == Deny || len(f.Findings) > 0 {
+	if n, _ := needOfPush(repo, u, f); n == person || n == never {
 		return "", false
 	}
-	branch, isBranch := strings.CutPrefix(u.Ref, "refs/heads/")
 	switch {
-	case !isBranch:
+	case !strings.HasPrefix(u.Ref, "refs/heads/"):
 		return PushTag, true
-	case repo.DefaultBranch == "" || core.BranchName(branch) == repo.DefaultBranch:
-		return "", false
 	case !f.FastForward:
 		return PushRewrite, true
-	default:
-		return PushBranch, true
 	}
+	return PushBranch, true
 }

@@ -72,7 +72,7 @@ func TestTheRedListIsSeenByTheFirstAndByEveryLaterLook(t *testing.T) {
 	check(t, w.take(w.gate, w.pack(w.box, tip, base), u)) // a push: what it will be asked is found out beside
 	f := w.facts(w.gate, base, tip)
 	expect("a commit that is pushed", want, f)
-	if f.Files != len(listed) || len(f.Findings) != 0 || policy.Push(core.Repo{Branch: ownBranch}, u, f).Verdict != policy.Allow {
+	if f.Files != len(listed) || len(f.Findings) != 0 || policy.Push(core.Repo{Branch: ownBranch}, u, f, policy.Settings{}).Verdict != policy.Ask {
 		t.Errorf("the red list changes more than what is shown: %+v", f)
 	}
 	l, err := w.gate.Land(t.Context(), relay.LandRequest{Branch: ownBranch, Tip: tip})

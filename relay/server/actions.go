@@ -51,7 +51,7 @@ func (s *Server) act(ctx context.Context, m relay.Method, call relay.Call, reque
 	}
 	j := job{
 		box: call.Box, repo: core.Repo{Key: a.Serial}, method: call.Method, request: a.Request, requestID: requestID,
-		actor: actorPolicy, decision: policy.Decide(a.Kind, a.Facts, s.settings(call.Box)),
+		actor: actorPolicy, denied: wire.ExitDenied, decision: policy.Decide(a.Kind, a.Facts, s.settings(call.Box)),
 		message: a.Message, show: a.Show, ttl: a.TTL,
 		do: doing(m, call, a.Request),
 	}

@@ -161,7 +161,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	g := &rig{t: t, store: memory.New(memory.Options{}), box: testBox("b00000001"), token: strings.Repeat("t", 64)}
 	g.gate = &fakeGate{url: remoteURL, facts: policy.Facts{FastForward: true, Commits: 2, Files: 3}}
 	g.gate.refs = []relay.Ref{{Name: "refs/heads/main", OID: oidA}, {Name: wire.LandingPrefix + "agentbox/one", OID: oidB}}
-	cfg := Config{Home: core.Home(t.TempDir()), Store: g.store, Gates: g.gate, Version: "v1", Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{Home: core.Home(t.TempDir()), Store: g.store, Gates: g.gate, Version: "v1", Policy: policy.Settings{Safe: true}, Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -35,6 +35,8 @@ type job struct {
 	// actor allowed the work where nobody is asked: "policy" or the operator.
 	actor    string
 	decision policy.Decision
+	// denied is the exit code where the decision is to deny, ExitRefused if zero.
+	denied int
 	// message and push are shown to the user where the decision is to ask.
 	message string
 	push    *wire.PushApproval
@@ -137,7 +139,7 @@ func (s *Server) deny(ctx context.Context, j job, in store.Intent) (wire.Envelop
 	if _, err := s.st.AppendAudit(ctx, store.Entry{BoxID: in.BoxID, Actor: actorPolicy, Action: "work.refuse", Detail: detail}); err != nil {
 		return wire.Envelope{}, err
 	}
-	return s.keep(ctx, in, refusal(wire.ExitRefused, j.decision.Reason))
+	return s.keep(ctx, in, refusal(cmp.Or(j.denied, wire.ExitRefused), j.decision.Reason))
 }
 
 // keep keeps the result of a request that needed no work, for its retries.

@@ -389,3 +389,41 @@ func TestStopEndsWaitsAndKeepsTheQuestion(t *testing.T) {
 		t.Errorf("new work got %v", err)
 	}
 }
+
+// TestSettingsOfABoxCountForPushes: the user's word on a box answers for pushes
+// as for all else, and not for what takes a person.
+func TestSettingsOfABoxCountForPushes(t *testing.T) {
+	own := policy.RefUpdate{Ref: "refs/heads/agentbox/one", Old: zero, New: oidB}
+	topic := policy.RefUpdate{Ref: "refs/heads/topic", Old: oidA, New: oidB}
+	chosen := policy.RefUpdate{Ref: "refs/heads/chosen", Old: oidA, New: oidB}
+	workflow := []redlist.Group{{Class: redlist.Workflow, What: "CI workflows"}}
+	for name, c := range map[string]struct {
+		all, unsafe bool
+		u           policy.RefUpdate
+		red         []redlist.Group
+		want        policy.Verdict
+	}{
+		"own branch":                                {u: own, want: policy.Allow},
+		"own branch, nothing safe":                  {u: own, unsafe: true, want: policy.Allow},
+		"own branch with workflows":                 {u: own, red: workflow, want: policy.Ask},
+		"own branch with workflows, all answered":   {u: own, red: workflow, all: true, want: policy.Ask},
+		"chosen branch":                             {u: chosen, want: policy.Allow},
+		"chosen branch, nothing safe":               {u: chosen, unsafe: true, want: policy.Ask},
+		"another branch":                            {u: topic, want: policy.Ask},
+		"another branch, all answered":              {u: topic, all: true, want: policy.Allow},
+		"another branch, red list and all answered": {u: topic, red: workflow, all: true, want: policy.Ask},
+		"default branch, all answered":              {u: toMain, all: true, want: policy.Ask},
+	} {
+		g := newRig(t)
+		g.box.AutoApproveHostActions = c.all
+		if c.unsafe {
+			g.box.AutoApproveSafeHostActions = new(bool)
+		}
+		g.box.Repos[0].Sanctioned = "chosen"
+		g.gate.facts.RedList = c.red
+		j, err := g.judge(t.Context(), g.order(c.u))
+		if err != nil || j.decision.Verdict != c.want {
+			t.Errorf("%s: %v (%s), %v; want %v", name, j.decision.Verdict, j.decision.Reason, err, c.want)
+		}
+	}
+}

@@ -89,7 +89,7 @@ func (s *Server) judge(ctx context.Context, o order) (job, error) {
 		j.push.Updates = append(j.push.Updates, wire.PushedRef{RefUpdate: u, Facts: f, Reason: d.Reason})
 	}
 	if url != o.repo.RemoteURL && o.operator == "" {
-		j.decision = j.decision.Stronger(policy.Decision{Verdict: policy.Ask, Reason: "the remote's address is not the one that it was when the box was made"})
+		j.decision = j.decision.Stronger(s.settings(o.box).Person("the remote's address is not the one that it was when the box was made"))
 	}
 	if o.operator != "" {
 		j.actor = o.operator
@@ -99,17 +99,11 @@ func (s *Server) judge(ctx context.Context, o order) (job, error) {
 }
 
 // decide is the policy's decision about one update, in the light of who asks
-// and of what the user has switched off.
+// and of what the user has set.
 func (s *Server) decide(o order, u policy.RefUpdate, f policy.Facts) policy.Decision {
-	d := policy.Push(o.repo, u, f)
-	if d.Verdict != policy.Ask {
-		return d
-	}
-	if o.operator != "" {
+	d := policy.Push(o.repo, u, f, s.settings(o.box))
+	if o.operator != "" && policy.CheckRef(u).Verdict != policy.Deny {
 		return policy.Decision{Verdict: policy.Allow, Reason: "the user's own command"}
-	}
-	if _, ok := policy.ClassOf(o.repo, u, f); ok && s.cfg.ApprovalsOff {
-		return policy.Decision{Verdict: policy.Allow, Reason: "approvals are off: " + d.Reason}
 	}
 	return d
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/gitgate"
 	"github.com/madarco/agentbox/relay/server"
@@ -68,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	record := repo.Record("agentbox/one")
 	record.Kind, record.BoxPath = "root", core.WorkspacePath
 	w.box = core.Box{ID: "b00000001", Name: "one", Repos: []core.Repo{record}}
-	srv := server.New(server.Config{Home: home, Store: w.st, Gates: gates, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
+	srv := server.New(server.Config{Home: home, Store: w.st, Gates: gates, Policy: policy.Settings{Safe: true}, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
 	t.Cleanup(func() {
 		srv.Close(context.WithoutCancel(t.Context()))
 		gates.Settle()

@@ -51,6 +51,9 @@ type Creator struct {
 	Relay    func(ctx context.Context) (factory.Relay, error)
 	Step     Step
 	Now      func() time.Time
+	// AutoApprove and AutoApproveSafe are what the user has set about questions of
+	// the boxes that are made; see core.Box.
+	AutoApprove, AutoApproveSafe bool
 	// Remains is told what would be left if the process ended now.
 	Remains func(what string)
 }
@@ -148,6 +151,10 @@ func (a *attempt) reserve(ctx context.Context, taken map[core.BoxName]bool) erro
 			return err
 		}
 		box.Repos, box.Limits = a.project.Repos(box.Name.Branch()), a.req.Limits
+		box.AutoApproveHostActions = a.AutoApprove
+		if !a.AutoApproveSafe {
+			box.AutoApproveSafeHostActions = new(bool)
+		}
 		s.Put(box)
 		a.box = box
 		return nil

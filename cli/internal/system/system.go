@@ -115,10 +115,12 @@ func (sys *System) Creator(p provider.Provider) (*boxes.Creator, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := sys.Config(); err != nil {
+	config, err := sys.Config()
+	if err != nil {
 		return nil, err
 	}
 	return &boxes.Creator{
+		AutoApprove: config.AutoApprove, AutoApproveSafe: config.AutoApproveSafe,
 		Home: home, Store: state.Open(home), Provider: p, Relay: sys.Relay, Now: sys.Now,
 		Step: sys.steps.Step, Remains: sys.interrupts.Remains,
 	}, nil

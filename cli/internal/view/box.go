@@ -31,6 +31,10 @@ type Box struct {
 	Network   string          `json:"network,omitempty"`
 	Profile   string          `json:"profile,omitempty"`
 	Limits    core.Limits     `json:"limits"`
+	// AutoApprove and AutoApproveSafe are the user's word on questions of this
+	// box, from when it was made; absent where nothing was set.
+	AutoApprove     bool  `json:"autoApproveHostActions,omitempty"`
+	AutoApproveSafe *bool `json:"autoApproveSafeHostActions,omitempty"`
 	// Waiting counts the approvals that wait for the user; absent while no
 	// relay answers.
 	Waiting *int `json:"waiting,omitempty"`
@@ -44,6 +48,7 @@ func OfBox(b core.Box, s core.State) Box {
 	v := Box{
 		ID: b.ID, Name: b.Name, Index: b.ProjectIndex, State: s, Provider: b.Provider,
 		Project: b.ProjectRoot, CreatedAt: b.CreatedAt, Limits: b.Limits,
+		AutoApprove: b.AutoApproveHostActions, AutoApproveSafe: b.AutoApproveSafeHostActions,
 	}
 	if repo, ok := b.Root(); ok {
 		v.Branch, v.On, v.Base, v.BaseOID, v.Remote = repo.Branch, repo.Sanctioned, repo.BaseBranch, repo.BaseOID, repo.RemoteURL
@@ -52,6 +57,18 @@ func OfBox(b core.Box, s core.State) Box {
 		v.Container, v.Image, v.Network, v.Profile = d.Container, d.Image, d.Network, d.Profile
 	}
 	return v
+}
+
+// Questions says, for people, where the user has set what is asked about the
+// box, "" where it is as usual.
+func (b Box) Questions() string {
+	switch {
+	case b.AutoApprove:
+		return "asked only about what takes a person"
+	case b.AutoApproveSafe != nil && !*b.AutoApproveSafe:
+		return "asked also about what stays in the project"
+	}
+	return ""
 }
 
 // WorksOn is the branch that the box works on, for people.

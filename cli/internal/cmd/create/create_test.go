@@ -105,7 +105,7 @@ func options(t *testing.T, s *streams.Streams, g *ground) *Options {
 		Keeper: func() (git.Keeper, error) { return g, nil },
 		Creator: func(p provider.Provider) (*boxes.Creator, error) {
 			return &boxes.Creator{
-				Home: home, Store: state.Open(home), Provider: p, Now: time.Now, Remains: func(string) {},
+				Home: home, Store: state.Open(home), Provider: p, Now: time.Now, Remains: func(string) {}, AutoApproveSafe: true,
 				Relay: func(context.Context) (factory.Relay, error) { return g, nil },
 				Step:  streams.NewSteps(s, func() time.Time { return time.Unix(0, 0) }).Step,
 			}, nil

@@ -144,6 +144,7 @@ func show(o *Options, v View) error {
 		{"image", v.Image},
 		{"network", v.Network},
 		{"profile", v.Profile},
+		{"approvals", v.Questions()},
 		{"created", output.Age(o.Now().Sub(v.CreatedAt)) + " ago"},
 		{"relay", v.Relay},
 	} {

@@ -56,6 +56,15 @@ type Envelope struct {
 	Stderr   string `json:"stderr"`
 }
 
+// Parked answers, with status 202, a Request that the user has to answer first
+// and whose sender preferred not to block. Message is a line of the relay's own.
+type Parked struct {
+	Status   string    `json:"status"` // "pending"
+	PromptID string    `json:"promptId"`
+	Message  string    `json:"message"`
+	Deadline time.Time `json:"deadline"`
+}
+
 // GitParams are the params of git.push, git.fetch and git.pull.
 type GitParams struct {
 	Path     string   `json:"path,omitempty"`

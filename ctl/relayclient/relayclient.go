@@ -34,6 +34,8 @@ var ErrUnreachable = errors.New("the relay does not answer")
 
 const (
 	maxAnswer = 64 << 20
+	// lifeEvery is how often a wait is told of again.
+	lifeEvery = 30 * time.Second
 	// The pause between two looks at a parked request, with a random part so
 	// that many callers do not ask in step.
 	pollTime, pollSpread = 1500 * time.Millisecond, 400 * time.Millisecond
@@ -77,23 +79,34 @@ func (c *Client) Call(ctx context.Context, method string, params any) (wire.Enve
 	if err != nil {
 		return wire.Envelope{}, fmt.Errorf("encode %s: %w", method, err)
 	}
+	for {
+		// After a yes the same request is sent again, and is done then.
+		env, again, err := c.try(ctx, method, body)
+		if err != nil || !again {
+			return env, err
+		}
+	}
+}
+
+// try sends a request until it has an answer, and waits where that is a question.
+func (c *Client) try(ctx context.Context, method string, body []byte) (env wire.Envelope, again bool, err error) {
 	for attempt := 0; ; attempt++ {
 		status, answer, err := c.send(ctx, http.MethodPost, "/rpc", body)
 		switch {
 		case ctx.Err() != nil:
-			return wire.Envelope{}, ctx.Err()
+			return wire.Envelope{}, false, ctx.Err()
 		case err == nil && status == http.StatusAccepted:
 			return c.await(ctx, answer)
 		case err == nil && !onTheWay(status):
-			return envelope(status, answer), nil
+			return envelope(status, answer), false, nil
 		case attempt == len(retries):
 			if err == nil {
 				err = fmt.Errorf("status %d: %s", status, core.Untrusted(answer).Quote())
 			}
-			return wire.Envelope{}, fmt.Errorf("%s: %w: %w", method, ErrUnreachable, err)
+			return wire.Envelope{}, false, fmt.Errorf("%s: %w: %w", method, ErrUnreachable, err)
 		}
 		if err := pause(ctx, retries[attempt]); err != nil {
-			return wire.Envelope{}, err
+			return wire.Envelope{}, false, err
 		}
 	}
 }
@@ -130,36 +143,45 @@ func validPrompt(id string) bool {
 	return id != "" && len(id) <= 100 && strings.Trim(id, safe) == ""
 }
 
-// await polls a parked request until it has a result.
-func (c *Client) await(ctx context.Context, answer []byte) (wire.Envelope, error) {
-	var parked struct {
-		PromptID string `json:"promptId"`
-	}
+// await polls a parked request until it has a result, or a yes.
+func (c *Client) await(ctx context.Context, answer []byte) (env wire.Envelope, again bool, err error) {
+	var parked wire.Parked
 	if json.Unmarshal(answer, &parked) != nil || !validPrompt(parked.PromptID) {
-		return wire.Envelope{ExitCode: wire.ExitFailed, Stderr: "relay: the request is parked, but under no name\n"}, nil
+		return wire.Envelope{ExitCode: wire.ExitFailed, Stderr: "relay: the request is parked, but under no name\n"}, false, nil
 	}
-	c.notice("waiting for an answer on the host: agentbox agent approvals")
-	for {
-		spread := mathrand.N(pollSpread) //nolint:gosec // guards nothing
-		if err := pause(ctx, pollTime+spread); err != nil {
-			return wire.Envelope{}, err
+	what := strings.TrimSpace(parked.Message + "\nwaiting for the user's yes; on the host: agentbox agent approve " + parked.PromptID)
+	c.notice(what)
+	for told := time.Now(); ; {
+		if time.Since(told) >= lifeEvery {
+			c.notice("still waiting for the user's yes to " + parked.PromptID)
+			told = time.Now()
 		}
-		status, answer, err := c.send(ctx, http.MethodGet, "/rpc/status/"+parked.PromptID, nil)
+		// A relay that holds the look until something changes needs no pause of
+		// ours; one that does not, or is away, is not asked in a tight loop.
+		asked := time.Now()
+		status, answer, err := c.send(ctx, http.MethodGet, "/rpc/status/"+parked.PromptID+"?wait=20", nil)
 		if ctx.Err() != nil {
-			return wire.Envelope{}, ctx.Err()
-		}
-		if err != nil || onTheWay(status) {
-			continue
+			return wire.Envelope{}, false, ctx.Err()
 		}
 		var state struct {
 			Status string          `json:"status"`
 			Result json.RawMessage `json:"result"`
 		}
-		if status != http.StatusOK || json.Unmarshal(answer, &state) != nil {
-			return envelope(status, answer), nil
+		switch {
+		case err != nil || onTheWay(status):
+		case status != http.StatusOK || json.Unmarshal(answer, &state) != nil:
+			return envelope(status, answer), false, nil
+		case state.Status == "done":
+			return envelope(status, state.Result), false, nil
+		case state.Status == "approved":
+			return wire.Envelope{}, true, nil
 		}
-		if state.Status == "done" {
-			return envelope(status, state.Result), nil
+		if time.Since(asked) >= pollTime {
+			continue
+		}
+		spread := mathrand.N(pollSpread) //nolint:gosec // guards nothing
+		if err := pause(ctx, pollTime+spread); err != nil {
+			return wire.Envelope{}, false, err
 		}
 	}
 }
@@ -171,6 +193,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (st
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if method == http.MethodPost {
+		req.Header.Set("Prefer", "respond-async")
 		req.Header.Set("Content-Type", "application/json")
 	}
 	res, err := c.transport.RoundTrip(req) // not a Client: it would follow redirects

@@ -149,3 +149,14 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("New = %+v, %v", c, err)
 	}
 }
+
+func TestAYesSendsTheSameRequestAgain(t *testing.T) {
+	got, s, notices, err := call(t, answer{status: 202, body: `{"status":"pending","promptId":"p_1","message":"push main"}`}, answer{status: 502},
+		answer{status: 200, body: `{"status":"approved"}`}, answer{status: 200, body: `{"exitCode":0,"stdout":"pushed"}`})
+	if err != nil || got.Stdout != "pushed" || len(s.ids) != 1 || len(s.seen) != 4 || s.seen[3] != "POST /p/rpc" {
+		t.Errorf("%+v, %v after %q with ids %v", got, err, s.seen, s.ids)
+	}
+	if len(notices) != 1 || !strings.HasPrefix(notices[0], "push main\n") {
+		t.Errorf("noticed %q", notices)
+	}
+}

@@ -188,8 +188,9 @@ func (s *Server) postRPC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	box := boxOf(r).Box
-	env, err := s.Dispatch(r.Context(), box, req)
+	env, err := s.Dispatch(preferring(r), box, req)
 	switch {
+	case writeParked(w, err):
 	case err == nil && env.ExitCode == wire.ExitOK:
 		writeJSON(w, http.StatusOK, env)
 	case err == nil:
@@ -209,27 +210,6 @@ func (s *Server) postRPC(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.internal(w, err)
 	}
-}
-
-// getStatus tells a box how a question of its own stands.
-func (s *Server) getStatus(w http.ResponseWriter, r *http.Request) {
-	a, err := s.st.Approval(r.Context(), chi.URLParam(r, "id"))
-	if errors.Is(err, store.ErrNotFound) || err == nil && a.BoxID != boxOf(r).Box.ID {
-		writeError(w, http.StatusNotFound, "the box has no such question", "")
-		return
-	} else if err != nil {
-		s.internal(w, err)
-		return
-	}
-	status := struct {
-		Status string         `json:"status"`
-		Result *wire.Envelope `json:"result,omitempty"`
-	}{Status: "pending"}
-	if !store.Live(a.State) {
-		env := verdict(a)
-		status.Status, status.Result = "done", &env
-	}
-	writeJSON(w, http.StatusOK, status)
 }
 
 // readJSON decodes a capped body, or answers why not.

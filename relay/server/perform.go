@@ -256,6 +256,9 @@ func (s *Server) ask(ctx context.Context, j job, in store.Intent, tell say) (sto
 	for {
 		switch a.State {
 		case wire.Pending:
+			if isAsync(ctx) {
+				return a, parked{a}
+			}
 			tell("agentbox: " + a.Message)
 			tell("agentbox: waiting for the user's yes; on the host: agentbox agent approve " + a.ID)
 		case wire.Executing:

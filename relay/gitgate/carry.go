@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/setup"
@@ -72,6 +73,8 @@ type Carry struct {
 	skipWorktree, assumeUnchanged, intentToAdd, deleted [][]byte
 
 	pseudoRefs map[string]string
+
+	listings listings // while it is captured
 }
 
 // LeftOut is a path that is not carried.
@@ -93,6 +96,7 @@ func (h *Host) Capture(ctx context.Context, r *Repository, opts CaptureOptions) 
 		return c, nil
 	}
 	opts = opts.orDefaults()
+	defer c.list(ctx)()
 	for _, step := range []func(context.Context, CaptureOptions) error{c.readIndex, c.readWorkTree, c.readLFS, c.readUntracked, c.readOperation} {
 		if err := step(ctx, opts); err != nil {
 			return nil, fmt.Errorf("read the uncommitted changes of %s: %w", r.WorkTree, err)
@@ -105,6 +109,32 @@ func (c *Carry) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := c.h.theirs(c.repo, args...)
 	cmd.deadline = capture
 	return c.h.run.run(ctx, cmd)
+}
+
+// listings are what git lists of the work tree, as soon as it has.
+type listings struct{ index, changed, untracked func() ([]byte, error) }
+
+// list starts the listings, side by side. The caller ends by calling stop.
+func (c *Carry) list(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	begin := func(args ...string) func() ([]byte, error) {
+		listing := sync.OnceValues(func() ([]byte, error) { return c.run(ctx, args...) })
+		go listing() //nolint:errcheck // who asks for it hears of it
+		return listing
+	}
+	c.listings = listings{
+		index:     begin("ls-files", "-s", "-v", "-z"),
+		changed:   begin("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=all"),
+		untracked: begin("ls-files", "-o", "-z", "--exclude-standard"),
+	}
+	all := c.listings
+	return func() {
+		cancel()
+		for _, wait := range []func() ([]byte, error){all.index, all.changed, all.untracked} {
+			_, _ = wait()
+		}
+		c.listings = listings{}
+	}
 }
 
 func (c *Carry) tree() workTree { return workTree{c.repo.WorkTree, c.repo.owner.uid} }
@@ -192,7 +222,7 @@ func (c *Carry) listIndex(ctx context.Context) (index []byte, head map[string]en
 	if head, err = c.headTree(ctx); err != nil {
 		return nil, nil, err
 	}
-	index, err = c.run(ctx, "ls-files", "-s", "-v", "-z")
+	index, err = c.listings.index()
 	return index, head, err
 }
 
@@ -257,8 +287,8 @@ func (c *Carry) noteFlags(flag, path string) {
 
 // readWorkTree lists tracked files whose bytes are not the index's. git looks
 // away from files under the two flags, so those are taken as they are.
-func (c *Carry) readWorkTree(ctx context.Context, _ CaptureOptions) error {
-	out, err := c.run(ctx, "diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
+func (c *Carry) readWorkTree(context.Context, CaptureOptions) error {
+	out, err := c.listings.changed()
 	if err != nil {
 		return err
 	}
@@ -309,8 +339,8 @@ func (c *Carry) readWorkTree(ctx context.Context, _ CaptureOptions) error {
 
 // readUntracked lists the files that git neither tracks nor ignores, less what
 // looks secret, is too large, or is a repository of its own.
-func (c *Carry) readUntracked(ctx context.Context, opts CaptureOptions) error {
-	out, err := c.run(ctx, "ls-files", "-o", "-z", "--exclude-standard")
+func (c *Carry) readUntracked(_ context.Context, opts CaptureOptions) error {
+	out, err := c.listings.untracked()
 	if err != nil {
 		return err
 	}
@@ -403,13 +433,16 @@ func (c *Carry) WriteSections(ctx context.Context, w io.Writer) error {
 
 // writePack sends the objects that the box needs and its seed lacks.
 func (c *Carry) writePack(ctx context.Context, w io.Writer) error {
-	refs, err := c.h.listRefs(ctx, c.h.ours(c.h.home.Seed(c.repo.Key)))
+	refs, err := c.h.storedRefs(ctx, c.h.home.Seed(c.repo.Key))
 	if err != nil {
 		return err
 	}
 	var tips []core.ObjectID
 	for _, r := range refs {
 		tips = append(tips, r.oid)
+	}
+	if holds(tips, c.want) {
+		return nil
 	}
 	p := packing{from: c.h.theirs(c.repo), want: c.want, partial: c.repo.Partial}
 	if p.exclude, err = c.h.existing(ctx, p.from, tips); err != nil {

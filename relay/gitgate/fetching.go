@@ -51,10 +51,11 @@ func (g *gate) refreshHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := g.userCommit(ctx, user, g.repo.BaseBranch.Ref())
-	if err != nil || now == "" {
+	ids, err := g.userCommits(ctx, user, g.repo.BaseBranch.Ref())
+	if err != nil || ids[0] == "" {
 		return err
 	}
+	now := ids[0]
 	name := refHost + string(g.repo.BaseBranch)
 	old, err := g.resolve(ctx, name)
 	if err != nil || old == now {

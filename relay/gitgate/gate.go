@@ -99,7 +99,7 @@ func (g *gate) make(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	return g.h.makeRepository(ctx, g.dir, g.repo.ObjectFormat, func(temp string) error {
+	return makeRepository(g.dir, g.repo.ObjectFormat, func(temp string) error {
 		info := filepath.Join(temp, "objects", "info", "alternates")
 		if err := atomicfile.Write(info, []byte(g.h.SeedObjects(g.repo.Key)+"\n"), 0o600); err != nil {
 			return err
@@ -122,28 +122,43 @@ func (g *gate) borrow(ctx context.Context, user *Repository, dir string) error {
 			wanted = append(wanted, struct{ ref, source string }{b.prefix + string(b.branch), b.branch.Ref()})
 		}
 	}
-	var changes []change
+	var names []string
 	for _, w := range wanted {
-		id, err := g.userCommit(ctx, user, w.source)
-		if err != nil {
-			return err
-		}
-		if id != "" {
-			changes = append(changes, change{w.ref, id, ""})
+		names = append(names, w.source)
+	}
+	ids, err := g.userCommits(ctx, user, names...)
+	if err != nil {
+		return err
+	}
+	var changes []change
+	for i, w := range wanted {
+		if ids[i] != "" {
+			changes = append(changes, change{w.ref, ids[i], ""})
 		}
 	}
 	return g.adopt(ctx, user, dir, changes)
 }
 
-// userCommit resolves a ref or id in the user's repository, "" if it is not there.
-func (g *gate) userCommit(ctx context.Context, user *Repository, name string) (core.ObjectID, error) {
-	id, err := g.h.run.line(ctx, g.h.theirs(user, "rev-parse", "-q", "--verify", name+"^{commit}"))
-	if code := exitCode(err); code == 1 || code == 128 {
-		return "", nil
-	} else if err != nil {
-		return "", err
+// userCommits resolves refs or ids in the user's repository, in their order, to
+// "" what is not there.
+func (g *gate) userCommits(ctx context.Context, user *Repository, names ...string) ([]core.ObjectID, error) {
+	cmd := g.h.theirs(user, "cat-file", "--batch-check=%(objectname)")
+	cmd.stdin = strings.NewReader(strings.Join(names, "^{commit}\n") + "^{commit}\n")
+	out, err := g.h.run.run(ctx, cmd)
+	if err != nil {
+		return nil, err
 	}
-	return core.ParseObjectID(id)
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != len(names) {
+		return nil, errGitOutput
+	}
+	ids := make([]core.ObjectID, len(names))
+	for i, line := range lines {
+		if id, err := core.ParseObjectID(line); err == nil { // else "<name> missing"
+			ids[i] = id
+		}
+	}
+	return ids, nil
 }
 
 // adopt copies commits of the user's repository that the gate in dir may have,
@@ -151,7 +166,7 @@ func (g *gate) userCommit(ctx context.Context, user *Repository, name string) (c
 func (g *gate) adopt(ctx context.Context, user *Repository, dir string, changes []change) error {
 	var tips []core.ObjectID
 	for _, store := range []string{g.h.home.Seed(g.repo.Key), dir} {
-		refs, err := g.h.listRefs(ctx, g.h.ours(store))
+		refs, err := g.h.storedRefs(ctx, store)
 		if err != nil {
 			return err
 		}
@@ -159,18 +174,20 @@ func (g *gate) adopt(ctx context.Context, user *Repository, dir string, changes 
 			tips = append(tips, r.oid)
 		}
 	}
-	exclude, err := g.h.existing(ctx, g.h.theirs(user), tips)
-	if err != nil {
-		return err
-	}
-	p := packing{from: g.h.theirs(user), exclude: exclude, partial: user.Partial, store: filepath.Join(user.CommonDir, "objects")}
+	p := packing{from: g.h.theirs(user), partial: user.Partial, store: filepath.Join(user.CommonDir, "objects")}
 	for _, c := range changes {
 		p.want = append(p.want, c.new)
 	}
-	if err := g.h.copyObjects(ctx, p, dir); err != nil {
-		return err
+	if !holds(tips, p.want) {
+		var err error
+		if p.exclude, err = g.h.existing(ctx, p.from, tips); err != nil {
+			return err
+		}
+		if err := g.h.copyObjects(ctx, p, dir); err != nil {
+			return err
+		}
 	}
-	return g.h.moveRefs(ctx, g.h.ours(dir), g.repo.ObjectFormat, changes)
+	return g.h.setRefs(ctx, dir, g.repo.ObjectFormat, changes)
 }
 
 // user is the user's repository by the record, for the few commands that

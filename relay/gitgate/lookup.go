@@ -28,7 +28,7 @@ func (h *Host) BranchTaken(ctx context.Context, r *Repository, branch core.Branc
 	if nested {
 		patterns = append(patterns, homes[0]+parent)
 	}
-	refs, err := h.listRefs(ctx, h.theirs(r), patterns...)
+	refs, err := h.usersRefs(ctx, r, patterns...)
 	if err != nil {
 		return false, fmt.Errorf("look for branch %s: %w", branch, err)
 	}

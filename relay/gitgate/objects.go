@@ -81,6 +81,12 @@ func (h *Host) beyond(ctx context.Context, base command, tips, from []core.Objec
 	return out, err
 }
 
+// holds tells whether all that is wanted is among the tips of a store, so that
+// nothing has to be copied there.
+func holds(tips, want []core.ObjectID) bool {
+	return !slices.ContainsFunc(want, func(id core.ObjectID) bool { return !slices.Contains(tips, id) })
+}
+
 // isAncestor tells whether old is reached from tip. Ids that the repository
 // lacks are not.
 func (h *Host) isAncestor(ctx context.Context, base command, old, tip core.ObjectID) (bool, error) {

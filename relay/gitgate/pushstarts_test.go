@@ -69,7 +69,7 @@ func TestAPushStartsFewProcesses(t *testing.T) {
 // verbs are the sorted subcommands of what recorder wrote down.
 func verbs(argv []byte) (out []string) {
 	known := map[string]bool{}
-	for _, v := range []string{"cat-file", "config", "diff-tree", "for-each-ref", "index-pack", "log", "ls-tree", "merge-base", "pack-objects", "push", "receive-pack", "remote", "rev-list", "rev-parse", "unpack-objects", "update-ref"} {
+	for _, v := range []string{"cat-file", "config", "diff-files", "diff-index", "diff-tree", "for-each-ref", "index-pack", "init", "log", "ls-files", "ls-tree", "merge-base", "pack-objects", "push", "receive-pack", "remote", "rev-list", "rev-parse", "symbolic-ref", "unpack-objects", "update-ref"} {
 		known[v] = true
 	}
 	for word := range bytes.SplitSeq(argv, []byte{0}) {

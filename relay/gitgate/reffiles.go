@@ -25,6 +25,17 @@ func (h *Host) storedRefs(ctx context.Context, dir string, prefixes ...string) (
 	return h.listRefs(ctx, h.ours(dir), prefixes...)
 }
 
+// usersRefs is storedRefs in the user's repository. Another account's files are
+// for a process of its own to read.
+func (h *Host) usersRefs(ctx context.Context, r *Repository, prefixes ...string) ([]ref, error) {
+	if r.owner.as == nil {
+		if refs, whole, err := readRefFiles(r.CommonDir, prefixes); err == nil && whole {
+			return refs, nil
+		}
+	}
+	return h.listRefs(ctx, h.theirs(r), prefixes...)
+}
+
 // readRefFiles reads refs as git's files backend keeps them
 // (gitrepository-layout(5)): loose ones first, because git packs a ref before
 // it removes the loose file. whole is false when something needs git: a

@@ -11,18 +11,19 @@ import (
 	"github.com/madarco/agentbox/core"
 )
 
-// remotes finds the remote that a push of the user's goes to (git-push(1),
-// git-config(1)): the branch's own, the configured default, the upstream's,
-// origin, or the only one.
-func (h *Host) remotes(ctx context.Context, _ string, r *Repository) error {
-	out, err := h.run.run(ctx, h.theirs(r, "config", "--includes", "-z", "--get-regexp", `^(remote|branch|extensions|filter)\.`))
-	if err != nil && exitCode(err) != 1 {
+// settings reads the repository's configuration, and finds in it the remote
+// that a push of the user's goes to (git-push(1), git-config(1)): the branch's
+// own, the configured default, the upstream's, origin, or the only one.
+func (h *Host) settings(ctx context.Context, _ string, r *Repository) error {
+	out, err := h.run.run(ctx, h.theirs(r, "config", "--includes", "-z", "--list"))
+	if err != nil {
 		return err
 	}
 	values := map[string]string{}
 	var names []string
 	for key, value := range pairs(out) {
-		values[key] = value
+		r.config = append(r.config, [2]string{key, value})
+		values[key] = value // the last one counts
 		if name, ok := between(key, "remote.", ".url"); ok && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -43,43 +44,14 @@ func (h *Host) remotes(ctx context.Context, _ string, r *Repository) error {
 		if err != nil || !slices.Contains(names, name) {
 			continue
 		}
-		return h.describeRemote(ctx, r, remote)
+		address := (&remoteSettings{here: r.config}).address(name, true)
+		if isRelative(address) {
+			address = filepath.Join(r.WorkTree, address)
+		}
+		r.Remote, r.URL = remote, stripUser(address)
+		return nil
 	}
 	return nil
-}
-
-func (h *Host) describeRemote(ctx context.Context, r *Repository, remote core.RemoteName) error {
-	address, err := h.remoteURL(ctx, h.theirs(r), r.WorkTree, remote, true)
-	if err != nil {
-		return err
-	}
-	r.Remote, r.URL = remote, stripUser(address)
-	prefix := "refs/remotes/" + string(remote) + "/"
-	head, err := h.run.line(ctx, h.theirs(r, "symbolic-ref", "-q", prefix+"HEAD"))
-	if err != nil {
-		return nil //nolint:nilerr // a remote without a known HEAD is common
-	}
-	if branch, err := core.ParseBranchName(strings.TrimPrefix(head, prefix)); err == nil {
-		r.DefaultBranch = branch
-	}
-	return nil
-}
-
-// remoteURL is where git itself would go, user information and rewriting
-// included. base is a command in the user's repository.
-func (h *Host) remoteURL(ctx context.Context, base command, workTree string, remote core.RemoteName, push bool) (string, error) {
-	base.args = []string{"remote", "get-url", string(remote)}
-	if push {
-		base.args = []string{"remote", "get-url", "--push", string(remote)}
-	}
-	address, err := h.run.line(ctx, base)
-	if err != nil {
-		return "", err
-	}
-	if isRelative(address) {
-		return filepath.Join(workTree, address), nil
-	}
-	return address, nil
 }
 
 var (

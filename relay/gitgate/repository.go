@@ -58,6 +58,8 @@ type Repository struct {
 	id    string
 	// filters are the names of the filter drivers that are configured.
 	filters []string
+	// config are all settings in the repository, in git's order.
+	config [][2]string
 	// from is what the user chose to start at instead of HEAD and the work
 	// tree, empty without a choice.
 	from string
@@ -112,7 +114,7 @@ func (h *Host) Open(ctx context.Context, dir string) (*Repository, error) {
 		return nil, fmt.Errorf("open %s: %w", real, ErrNotOwner)
 	}
 	repo := &Repository{owner: owner}
-	for _, step := range []func(context.Context, string, *Repository) error{h.locate, h.guard, h.head, h.remotes, h.refs} {
+	for _, step := range []func(context.Context, string, *Repository) error{h.locate, h.guard, h.settings, h.refs} {
 		err := step(ctx, real, repo)
 		if errors.Is(err, ErrNotRepository) {
 			if _, none := os.Lstat(filepath.Join(real, ".git")); none == nil {
@@ -146,27 +148,31 @@ func (h *Host) theirs(r *Repository, args ...string) command {
 	}
 }
 
-// locate finds the repository's folders.
+// locate finds the repository's folders, what HEAD is and where the history
+// ends. It asks git once: a box is made while somebody waits, and each start of
+// a process takes longer than what it tells.
 func (h *Host) locate(ctx context.Context, dir string, r *Repository) error {
 	cmd := command{
 		workDir: dir, config: noExecution, env: r.owner.environment(), as: r.owner.as, deadline: quick,
-		args: []string{"rev-parse", "--is-bare-repository", "--show-object-format", "--absolute-git-dir", "--git-common-dir"},
+		args: []string{"rev-parse", "--is-bare-repository", "--show-object-format", "--absolute-git-dir", "--git-common-dir", "--show-toplevel", "HEAD^{commit}", "--symbolic-full-name", "HEAD", "--"},
 	}
 	out, err := h.run.run(ctx, cmd)
 	if err != nil {
 		return notRepository(err)
 	}
 	f := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(f) != 4 {
+	if len(f) != 8 {
 		return fmt.Errorf("%w: a path with a line break", ErrUnsafeFolder)
 	}
 	if f[0] == "true" {
 		return ErrBare
 	}
-	r.ObjectFormat, r.GitDir = f[1], f[2]
-	cmd.args = []string{"rev-parse", "--show-toplevel"}
-	if r.WorkTree, err = h.run.line(ctx, cmd); err != nil {
-		return notRepository(err)
+	r.ObjectFormat, r.GitDir, r.WorkTree = f[1], f[2], f[4]
+	if r.Head, err = core.ParseObjectID(f[5]); err != nil {
+		return err
+	}
+	if f[6] != "HEAD" { // else detached
+		r.Branch = strings.TrimPrefix(f[6], "refs/heads/")
 	}
 	common := f[3]
 	if !filepath.IsAbs(common) {
@@ -180,10 +186,11 @@ func (h *Host) locate(ctx context.Context, dir string, r *Repository) error {
 	r.Linked = r.GitDir != r.CommonDir
 	sum := sha256.Sum256([]byte(r.CommonDir))
 	r.Key = hex.EncodeToString(sum[:8])
-	return nil
+	r.Shallow, err = shallowOf(r.CommonDir)
+	return err
 }
 
-// notRepository tells git's one exit code for "none here" apart by its words:
+// notRepository tells git's one exit code for "none here" and "nothing here yet" apart by its words:
 // LC_ALL is C.
 func notRepository(err error) error {
 	var g *gitError
@@ -195,6 +202,8 @@ func notRepository(err error) error {
 			return ErrBare
 		case strings.Contains(text, "dubious ownership"):
 			return ErrNotOwner
+		case strings.Contains(text, "bad revision 'HEAD"):
+			return ErrUnborn
 		}
 	}
 	return err
@@ -222,24 +231,6 @@ func (h *Host) guard(_ context.Context, _ string, r *Repository) error {
 	return err
 }
 
-// head reads what HEAD is and where the history ends.
-func (h *Host) head(ctx context.Context, _ string, r *Repository) error {
-	branch, err := h.run.line(ctx, h.theirs(r, "symbolic-ref", "-q", "HEAD"))
-	if err != nil && exitCode(err) != 1 {
-		return err
-	}
-	r.Branch = strings.TrimPrefix(branch, "refs/heads/")
-	oid, err := h.run.line(ctx, h.theirs(r, "rev-parse", "-q", "--verify", "HEAD^{commit}"))
-	if err != nil {
-		return ErrUnborn
-	}
-	if r.Head, err = core.ParseObjectID(oid); err != nil {
-		return err
-	}
-	r.Shallow, err = shallowOf(r.CommonDir)
-	return err
-}
-
 // shallowOf reads the boundary commits of a repository, none if it is whole.
 func shallowOf(gitDir string) ([]core.ObjectID, error) {
 	text, err := os.ReadFile(filepath.Join(gitDir, "shallow"))
@@ -260,7 +251,8 @@ func shallowOf(gitDir string) ([]core.ObjectID, error) {
 }
 
 // refs lists what every box of the project may see: the push remote's branches
-// but those of boxes, and the tags that they reach.
+// but those of boxes, and the tags that they reach. It notes what the remote's
+// HEAD is.
 func (h *Host) refs(ctx context.Context, _ string, r *Repository) error {
 	if r.Remote == "" {
 		return nil
@@ -277,8 +269,11 @@ func (h *Host) refs(ctx context.Context, _ string, r *Repository) error {
 			continue
 		}
 		if branch, ok := strings.CutPrefix(f[4], prefix); ok {
-			if f[3] != "" {
-				continue // the remote's HEAD
+			if f[3] != "" { // the remote's HEAD
+				if head, err := core.ParseBranchName(strings.TrimPrefix(f[3], prefix)); err == nil && branch == "HEAD" {
+					r.DefaultBranch = head
+				}
+				continue
 			}
 			if _, err := core.ParseBranchName(branch); err == nil && !strings.HasPrefix(branch, core.BranchPrefix) {
 				r.visible = append(r.visible, ref{name: "refs/heads/" + branch, oid: core.ObjectID(f[0])})

@@ -56,7 +56,7 @@ func (h *Host) RefreshSeed(ctx context.Context, r *Repository) error {
 func (h *Host) fillSeed(ctx context.Context, r *Repository, meta seedMeta) error {
 	dir := h.home.Seed(r.Key)
 	seed := h.ours(dir)
-	have, err := h.listRefs(ctx, seed)
+	have, err := h.storedRefs(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (h *Host) openSeed(ctx context.Context, r *Repository) (seedMeta, error) {
 	text, err := os.ReadFile(filepath.Join(dir, metaFile))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return seedMeta{Repository: r.id}, h.makeRepository(ctx, dir, r.ObjectFormat, func(temp string) error {
+		return seedMeta{Repository: r.id}, makeRepository(dir, r.ObjectFormat, func(temp string) error {
 			return errors.Join(share(temp), writeMeta(temp, seedMeta{Repository: r.id}))
 		})
 	case err != nil:
@@ -174,31 +174,6 @@ func (h *Host) openSeed(ctx context.Context, r *Repository) (seedMeta, error) {
 		return meta, err
 	}
 	return h.openSeed(ctx, r)
-}
-
-// makeRepository makes a bare repository of ours that appears whole, or not.
-func (h *Host) makeRepository(ctx context.Context, dir, format string, fill func(temp string) error) (err error) {
-	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return err
-	}
-	temp, err := os.MkdirTemp(parent, filepath.Base(dir)+".new-*") // mode 0700
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(temp))
-		}
-	}()
-	cmd := h.ours("", "init", "-q", "--bare", "--template=", "--object-format="+format, temp)
-	if _, err := h.run.run(ctx, cmd); err != nil {
-		return err
-	}
-	if err := fill(temp); err != nil {
-		return err
-	}
-	return os.Rename(temp, dir)
 }
 
 // reshape takes over the boundary of the user's shallow clone.

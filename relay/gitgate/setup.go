@@ -103,10 +103,7 @@ func (h *Host) SetupRepo(ctx context.Context, r *Repository, record core.Repo, c
 		out.Rewrites = spellings(r.URL)
 	}
 	boxRefs(r, record, &out)
-	var err error
-	if out.Config, err = h.carriedConfig(ctx, r, record); err != nil {
-		return out, fmt.Errorf("read the configuration of %s: %w", r.WorkTree, err)
-	}
+	out.Config = carriedConfig(r, record)
 	if err := h.infoFiles(ctx, r, out.Info); err != nil {
 		return out, fmt.Errorf("read the git settings of %s: %w", r.WorkTree, err)
 	}
@@ -138,16 +135,12 @@ func boxRefs(r *Repository, record core.Repo, out *setup.Repo) {
 	slices.SortFunc(out.Refs, func(a, b setup.Ref) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// carriedConfig reads the settings of carried, and where the base branch pulls
+// carriedConfig are the settings of carried, and where the base branch pulls
 // from.
-func (h *Host) carriedConfig(ctx context.Context, r *Repository, record core.Repo) ([]setup.ConfigEntry, error) {
-	list, err := h.run.run(ctx, h.theirs(r, "config", "--includes", "-z", "--list"))
-	if err != nil {
-		return nil, err
-	}
+func carriedConfig(r *Repository, record core.Repo) []setup.ConfigEntry {
 	values := map[string]string{}
-	for key, value := range pairs(list) {
-		values[key] = value // the last one counts
+	for _, kv := range r.config {
+		values[kv[0]] = kv[1] // the last one counts
 	}
 	var out []setup.ConfigEntry
 	for _, key := range carried {
@@ -155,7 +148,8 @@ func (h *Host) carriedConfig(ctx context.Context, r *Repository, record core.Rep
 			out = append(out, setup.ConfigEntry{Key: key, Value: value})
 		}
 	}
-	for key, value := range pairs(list) {
+	for _, kv := range r.config {
+		key, value := kv[0], kv[1]
 		if _, ok := between(key, "submodule.", ".url"); ok {
 			out = append(out, setup.ConfigEntry{Key: key, Value: stripUser(value)})
 		}
@@ -171,7 +165,7 @@ func (h *Host) carriedConfig(ctx context.Context, r *Repository, record core.Rep
 			out = append(out, setup.ConfigEntry{Key: key, Value: values[key]})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // infoFiles reads the texts that decide which files git sees and how, the
@@ -206,16 +200,18 @@ func (h *Host) infoFiles(ctx context.Context, r *Repository, info map[string]str
 // usersFile reads a file of the user's that the setting names, or that lies in
 // its usual place; "" where there is none.
 func (h *Host) usersFile(ctx context.Context, r *Repository, setting, name string) (string, error) {
-	path, err := h.run.line(ctx, h.theirs(r, "config", "--includes", "--type=path", setting))
-	switch {
-	case exitCode(err) == 1:
+	var path string
+	if slices.ContainsFunc(r.config, func(kv [2]string) bool { return strings.EqualFold(kv[0], setting) }) {
+		var err error // git knows what a tilde stands for
+		if path, err = h.run.line(ctx, h.theirs(r, "config", "--includes", "--type=path", setting)); err != nil {
+			return "", err
+		}
+	} else {
 		base := os.Getenv("XDG_CONFIG_HOME")
 		if base == "" {
 			base = filepath.Join(r.owner.home, ".config")
 		}
 		path = filepath.Join(base, "git", name)
-	case err != nil:
-		return "", err
 	}
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Size() > maxText {
 		return "", nil //nolint:nilerr // git too takes a file that it can't read for none

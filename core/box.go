@@ -87,6 +87,9 @@ type Repo struct {
 	Branch BranchName `json:"branch"`
 	// Sanctioned is the branch that the host last put the box on; empty means Branch.
 	Sanctioned BranchName `json:"sanctionedBranch,omitempty"`
+	// On is the branch that the host put the box on without a right to it: its
+	// pushes ask. Empty means Sanctioned, or Branch.
+	On BranchName `json:"onBranch,omitempty"`
 	// BaseBranch is the user's branch that the box started from, empty when
 	// HEAD was detached; BaseOID is the commit.
 	BaseBranch BranchName `json:"baseBranch,omitempty"`

@@ -32,13 +32,16 @@ func mayPutOn(st *state.State, box core.Box, branch core.BranchName) error {
 	return nil
 }
 
-// PutOn books that the user has put the box on a branch: in its record, with
-// the relay, which then lets pushes to it go and lands it as far as it moves
-// forward, and with the box's daemon, which hands it in. The box's own branch
-// takes the booking back.
-func (k *Keeper) PutOn(ctx context.Context, box core.Box, branch core.BranchName) error {
-	var repo core.Repo
-	err := k.Store.Update(ctx, func(st *state.State) error {
+// Note writes down that the box is on a branch that it gets no right to.
+func (k *Keeper) Note(ctx context.Context, box core.Box, branch core.BranchName) error {
+	_, err := k.record(ctx, box, branch, func(r *core.Repo) { r.On = branch })
+	return err
+}
+
+// record changes what the record says of the project's own repository, and
+// returns that.
+func (k *Keeper) record(ctx context.Context, box core.Box, branch core.BranchName, change func(*core.Repo)) (repo core.Repo, err error) {
+	err = k.Store.Update(ctx, func(st *state.State) error {
 		now, ok := st.Box(box.ID)
 		if !ok {
 			return fmt.Errorf("box %s was destroyed meanwhile", box.Name)
@@ -48,14 +51,26 @@ func (k *Keeper) PutOn(ctx context.Context, box core.Box, branch core.BranchName
 		}
 		for i := range now.Repos {
 			if r := &now.Repos[i]; r.Kind == "root" {
-				if r.Sanctioned = branch; branch == r.Branch {
-					r.Sanctioned = ""
-				}
+				change(r)
 				repo = *r
 			}
 		}
 		st.Put(now)
 		return nil
+	})
+	return repo, err
+}
+
+// PutOn books that the user has put the box on a branch: in its record, with
+// the relay, which then lets pushes to it go and lands it as far as it moves
+// forward, and with the box's daemon, which hands it in. The box's own branch
+// takes the booking back.
+func (k *Keeper) PutOn(ctx context.Context, box core.Box, branch core.BranchName) error {
+	repo, err := k.record(ctx, box, branch, func(r *core.Repo) {
+		r.On = ""
+		if r.Sanctioned = branch; branch == r.Branch {
+			r.Sanctioned = ""
+		}
 	})
 	if err != nil {
 		return err

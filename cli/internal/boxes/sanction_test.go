@@ -23,6 +23,13 @@ func TestPutOnTellsRecordRelayAndBox(t *testing.T) {
 	root, _ := box.Root()
 	for _, tc := range []struct{ branch, booked core.BranchName }{{"feature/x", "feature/x"}, {"main", "main"}, {root.Branch, ""}} {
 		w.calls = nil
+		if err := k.Note(t.Context(), box, "elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		noted := record(t, w, box.ID)
+		if now, _ := noted.Root(); now.On != "elsewhere" || len(w.calls) != 0 {
+			t.Errorf("a branch without a right to it: the record says %+v, calls %q", now, w.calls)
+		}
 		if err := k.PutOn(t.Context(), box, tc.branch); err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +38,7 @@ func TestPutOnTellsRecordRelayAndBox(t *testing.T) {
 			t.Errorf("%s: calls %q, want %q", tc.branch, got, want)
 		}
 		kept := record(t, w, box.ID)
-		if now, _ := kept.Root(); now.Sanctioned != tc.booked || now.Branch != root.Branch {
+		if now, _ := kept.Root(); now.Sanctioned != tc.booked || now.On != "" || now.Branch != root.Branch {
 			t.Errorf("%s: the record says %+v", tc.branch, now)
 		}
 	}

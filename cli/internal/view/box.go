@@ -3,6 +3,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -51,7 +52,7 @@ func OfBox(b core.Box, s core.State) Box {
 		AutoApprove: b.AutoApproveHostActions, AutoApproveSafe: b.AutoApproveSafeHostActions,
 	}
 	if repo, ok := b.Root(); ok {
-		v.Branch, v.On, v.Base, v.BaseOID, v.Remote = repo.Branch, repo.Sanctioned, repo.BaseBranch, repo.BaseOID, repo.RemoteURL
+		v.Branch, v.On, v.Base, v.BaseOID, v.Remote = repo.Branch, cmp.Or(repo.On, repo.Sanctioned), repo.BaseBranch, repo.BaseOID, repo.RemoteURL
 	}
 	if d := b.Docker; d != nil {
 		v.Container, v.Image, v.Network, v.Profile = d.Container, d.Image, d.Network, d.Profile

@@ -34,15 +34,20 @@ type ground struct {
 	// that name.
 	from    []string
 	missing string
-	// put are the branches that the box was put on, and put for good.
-	put, booked []string
-	refusal     error
+	// put are the branches that the box was put on, with a right to them or not.
+	put, booked, noted []string
+	refusal            error
 }
 
 func (g *ground) MayPutOn(core.Box, core.BranchName) error { return g.refusal }
 
 func (g *ground) PutOn(_ context.Context, _ core.Box, b core.BranchName) error {
 	g.booked = append(g.booked, string(b))
+	return nil
+}
+
+func (g *ground) Note(_ context.Context, _ core.Box, b core.BranchName) error {
+	g.noted = append(g.noted, string(b))
 	return nil
 }
 
@@ -201,6 +206,9 @@ func TestWhereABoxStarts(t *testing.T) {
 			}
 			if opened := g.from[len(g.from)-1]; opened != tc.opened || strings.Join(g.put, " ") != tc.put || strings.Join(g.booked, " ") != tc.booked {
 				t.Errorf("opened at %q, put on %q, booked %q", g.from, g.put, g.booked)
+			}
+			if asks := tc.put != "" && tc.booked == ""; asks != (strings.Join(g.noted, " ") == tc.put && tc.put != "") {
+				t.Errorf("put on %q, noted %q", g.put, g.noted)
 			}
 			if tc.useBranch != "" && !strings.Contains(out.String(), tc.useBranch+" (its own is agentbox/") {
 				t.Errorf("shown as\n%s", out)

@@ -77,13 +77,20 @@ func (e *engine) Exec(ctx context.Context, _ core.Box, req provider.ExecRequest)
 
 type keeper struct {
 	refusal error
-	on      []core.BranchName
+	// on and noted are the branches that boxes were put on, with and without a
+	// right to them.
+	on, noted []core.BranchName
 }
 
 func (k *keeper) MayPutOn(core.Box, core.BranchName) error { return k.refusal }
 
 func (k *keeper) PutOn(_ context.Context, _ core.Box, b core.BranchName) error {
 	k.on = append(k.on, b)
+	return nil
+}
+
+func (k *keeper) Note(_ context.Context, _ core.Box, b core.BranchName) error {
+	k.noted = append(k.noted, b)
 	return nil
 }
 

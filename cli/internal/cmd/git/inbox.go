@@ -38,6 +38,8 @@ type Keeper interface {
 	// PutOn makes pushes to the branch, and its landing, go like those of the
 	// box's own branch.
 	PutOn(ctx context.Context, box core.Box, branch core.BranchName) error
+	// Note writes down that the box is on the branch, and no more.
+	Note(ctx context.Context, box core.Box, branch core.BranchName) error
 }
 
 // Options are the options of the commands that run git in a box.
@@ -53,7 +55,7 @@ type Options struct {
 	Branch, From string
 	Remote       string
 	FFOnly       bool
-	// Unbooked leaves it at that: pushes to the branch ask as before.
+	// Unbooked only notes where the box is: pushes to the branch ask as before.
 	Unbooked bool
 }
 
@@ -150,7 +152,7 @@ func (o *Options) parse(repo core.Repo) (r request, err error) {
 		}
 	}
 	if r.remote != "" {
-		r.base = cmp.Or(repo.Sanctioned, repo.BaseBranch)
+		r.base = cmp.Or(repo.On, repo.Sanctioned, repo.BaseBranch)
 	}
 	if r.op == Pull && r.branch != "" && r.remote == "" {
 		return r, fail.Usagef("agentbox git checkout", "pull %s: the repository has no remote", r.branch)
@@ -242,7 +244,13 @@ func Run(ctx context.Context, o *Options) error {
 			}
 			return errors.Join(err, fail.Exited(code))
 		}
-		if !s.puts || o.Unbooked {
+		if !s.puts {
+			continue
+		}
+		if o.Unbooked {
+			if err := k.Note(ctx, box, r.branch); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := k.PutOn(ctx, box, r.branch); err != nil {

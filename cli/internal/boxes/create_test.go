@@ -172,6 +172,22 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestTheUsersWordOnQuestionsGoesIntoTheRecord: what is set when the box is made.
+func TestTheUsersWordOnQuestionsGoesIntoTheRecord(t *testing.T) {
+	for _, set := range []struct{ all, safe bool }{{false, true}, {true, true}, {false, false}} {
+		w := newWorld(t)
+		c := w.creator()
+		c.AutoApprove, c.AutoApproveSafe = set.all, set.safe
+		box, err := c.Create(t.Context(), w, Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if box.AutoApproveHostActions != set.all || (box.AutoApproveSafeHostActions == nil) != set.safe {
+			t.Errorf("set %+v; the record has %v, %v", set, box.AutoApproveHostActions, box.AutoApproveSafeHostActions)
+		}
+	}
+}
+
 func TestACreateThatFailsLeavesNothing(t *testing.T) {
 	sorry := errors.New("sorry")
 	for _, step := range []string{"engine", "relay", "seeds", "branch", "register", "prepare", "create", "setup"} {

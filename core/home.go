@@ -65,6 +65,11 @@ func (h Home) OperatorSocket() string { return h.join("run", "relay.sock") }
 // RelayDB is the relay's SQLite database.
 func (h Home) RelayDB() string { return h.join("relay", "relay.db") }
 
+// AuditHead is where the relay keeps the head of the audit log once more, so
+// that a change of the database shows. It lies beside the relay's folder, not
+// in it: who puts an old copy of the folder back does not put it back too.
+func (h Home) AuditHead() string { return h.join("audit.head") }
+
 // Bridges is where the relay keeps how it reaches boxes that no socket of this
 // machine reaches, with the keys to them.
 func (h Home) Bridges() string { return h.join("relay", "bridges") }

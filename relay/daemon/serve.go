@@ -93,7 +93,7 @@ func Serve(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer unlock()
-	st, err := sqlite.Open(ctx, cfg.Home.RelayDB(), sqlite.Options{})
+	st, err := sqlite.Open(ctx, cfg.Home.RelayDB(), sqlite.Options{Head: cfg.Home.AuditHead()})
 	if err != nil {
 		return fmt.Errorf("open the relay's database: %w", err)
 	}

@@ -58,26 +58,68 @@ func hashOf(e wire.AuditEntry) string {
 // that was kept elsewhere (the zero Head if none): a chain that does not
 // contain it has been cut or written anew.
 func VerifyAudit(ctx context.Context, s AuditStore, known Head) (Head, error) {
-	var head Head
 	seen := known == Head{}
+	head, err := walk(ctx, s, Head{}, func(e wire.AuditEntry) error {
+		if e.Seq == known.Seq && e.Hash != known.Hash {
+			return fmt.Errorf("%w: entry %d is not the one whose hash is kept outside the database", ErrTampered, e.Seq)
+		}
+		seen = seen || e.Seq == known.Seq
+		return nil
+	})
+	if err == nil && !seen {
+		err = fmt.Errorf("%w: it ends at entry %d and does not hold the known entry %d", ErrTampered, head.Seq, known.Seq)
+	}
+	return head, err
+}
+
+// CheckHead holds the end of the chain against the head that is kept elsewhere,
+// and returns the chain's. A crash may leave the chain ahead of it by the
+// entries of one commit, which have one time; whatever else differs is
+// ErrTampered. While somebody appends, known may be old: read it again then.
+func CheckHead(ctx context.Context, s AuditStore, known Head) (Head, error) {
+	if known.Seq > 0 {
+		at, err := s.Audit(ctx, known.Seq-1, 1)
+		if err != nil {
+			return Head{}, err
+		}
+		if len(at) == 0 {
+			end, err := s.AuditHead(ctx)
+			if err == nil {
+				err = fmt.Errorf("%w: it ends at entry %d, and entry %d was there already", ErrTampered, end.Seq, known.Seq)
+			}
+			return end, err
+		}
+		if at[0].Seq != known.Seq || at[0].Hash != known.Hash {
+			return known, fmt.Errorf("%w: entry %d is not the one whose hash is kept outside the database", ErrTampered, known.Seq)
+		}
+	}
+	var first time.Time
+	return walk(ctx, s, known, func(e wire.AuditEntry) error {
+		if first.IsZero() {
+			first = e.At
+		}
+		if !e.At.Equal(first) {
+			return fmt.Errorf("%w: entry %d and what follows it were not written by the relay", ErrTampered, e.Seq)
+		}
+		return nil
+	})
+}
+
+// walk follows the chain from the entry that head names to its end.
+func walk(ctx context.Context, s AuditStore, head Head, each func(wire.AuditEntry) error) (Head, error) {
 	for {
 		page, err := s.Audit(ctx, head.Seq, verifyPage)
-		if err != nil {
+		if err != nil || len(page) == 0 {
 			return head, err
-		}
-		if len(page) == 0 {
-			break
 		}
 		for _, e := range page {
 			if e.Seq != head.Seq+1 || e.Prev != head.Hash || e.Hash != hashOf(e) {
 				return head, fmt.Errorf("%w: entry %d does not follow entry %d", ErrTampered, e.Seq, head.Seq)
 			}
+			if err := each(e); err != nil {
+				return head, err
+			}
 			head = Head{Seq: e.Seq, Hash: e.Hash}
-			seen = seen || head == known
 		}
 	}
-	if !seen {
-		return head, fmt.Errorf("%w: it ends at entry %d and does not hold the known entry %d", ErrTampered, head.Seq, known.Seq)
-	}
-	return head, nil
 }

@@ -27,9 +27,12 @@ func orEmpty(h store.Head, err error) (store.Head, error) {
 }
 
 func (t *tx) appendAudit(e store.Entry) (wire.AuditEntry, error) {
-	head, err := orEmpty(find(t, scanHead, headQuery))
-	if err != nil {
-		return wire.AuditEntry{}, err
+	head := t.head
+	if head == (store.Head{}) {
+		var err error
+		if head, err = orEmpty(find(t, scanHead, headQuery)); err != nil {
+			return wire.AuditEntry{}, err
+		}
 	}
 	link, err := store.Seal(head, e, t.now)
 	if err != nil {
@@ -43,6 +46,7 @@ func (t *tx) appendAudit(e store.Entry) (wire.AuditEntry, error) {
 		link.Seq, link.At.UnixMilli(), link.BoxID, link.Actor, link.Action, detail, link.Prev, link.Hash); err != nil {
 		return link, err
 	}
+	t.head = store.Head{Seq: link.Seq, Hash: link.Hash}
 	_, err = t.exec(`INSERT INTO counters (box_id, audit_bytes) VALUES (?1, ?2)
 		ON CONFLICT (box_id) DO UPDATE SET audit_bytes = audit_bytes + ?2`, link.BoxID, store.EntryBytes(link))
 	return link, err

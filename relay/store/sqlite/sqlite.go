@@ -18,6 +18,8 @@
 //     because of that.
 //   - No INSERT, UPDATE or DELETE runs outside the writer's transaction, so
 //     that the automatic checkpoint runs and the write-ahead log stays bounded.
+//   - The head of the audit chain is in its file before anybody is answered, and
+//     no commit follows one whose head is not.
 //   - A file with a schema newer than ours is left as it is.
 package sqlite
 
@@ -36,6 +38,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/madarco/agentbox/relay/store"
+	"github.com/madarco/agentbox/relay/store/headfile"
 	"github.com/madarco/agentbox/relay/store/ring"
 	"github.com/madarco/agentbox/relay/store/wake"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
@@ -50,10 +53,13 @@ const readers = 3
 // lockRetry is how often Open looks whether the file has become free.
 const lockRetry = 20 * time.Millisecond
 
-// Options adjust a store; the zero value is what the relay uses.
+// Options adjust a store.
 type Options struct {
 	// Now is the clock, time.Now by default.
 	Now func() time.Time
+	// Head is the file outside the database in which the head of the audit
+	// chain is kept too (store/headfile); empty keeps none.
+	Head string
 }
 
 // Store is a store.Store in a SQLite file. Open makes one.
@@ -66,6 +72,11 @@ type Store struct {
 	topics wake.Topics
 	events *ring.Ring
 
+	// The writer's own: the file of the audit head, nil if none is kept, and
+	// what was committed and has not got into it.
+	head   *headfile.File
+	unkept store.Head
+
 	queue   chan *job
 	closing chan struct{} // closed by Close: no new jobs
 	stopped chan struct{} // closed by the writer when it has ended
@@ -76,7 +87,8 @@ var _ store.Store = (*Store)(nil)
 
 // Open opens or creates the database, readable by this user alone, and brings
 // its schema up to date. It waits for a relay that is just leaving until ctx
-// ends, then fails with ErrLocked.
+// ends, then fails with ErrLocked. A database that does not hold the audit head
+// of o.Head is store.ErrTampered, and left as it is.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -85,7 +97,11 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		path: path, now: o.Now,
 		queue: make(chan *job, batchLimit), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	if err := s.open(ctx); err != nil {
+	err := s.open(ctx)
+	if err == nil && o.Head != "" {
+		err = s.openHead(ctx, o.Head)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the relay's database %s: %w", path, err), s.release())
 	}
 	s.close = sync.OnceValue(s.shutdown)
@@ -152,6 +168,9 @@ func (s *Store) shutdown() error {
 
 func (s *Store) release() error {
 	var errs []error
+	if s.head != nil {
+		errs = append(errs, s.head.Close())
+	}
 	if s.events != nil {
 		errs = append(errs, s.events.Close())
 	}

@@ -45,6 +45,10 @@ func TestStore(t *testing.T) { storetest.Run(t, open) }
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, open) }
 
+func BenchmarkStoreWithHead(b *testing.B) {
+	storetest.Bench(b, func(t testing.TB, now func() time.Time) store.Store { return withHead(t, t.TempDir(), now) })
+}
+
 func closed(t testing.TB, s store.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {

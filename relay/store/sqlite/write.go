@@ -29,6 +29,8 @@ type tx struct {
 	topics  []store.Topic
 	effects []effect
 	job     int // the one that is being done
+	// head is the last audit entry of this transaction, zero if there is none.
+	head store.Head
 }
 
 // effect is what a job does beside the database, once it is committed.
@@ -104,6 +106,11 @@ func (s *Store) commit(batch []*job) {
 	results := make([]error, len(batch))
 	t, err := s.transact(batch, results)
 	if err == nil {
+		if unkept := s.keepHead(t.head); unkept != nil {
+			for i := range results {
+				results[i] = errors.Join(results[i], unkept)
+			}
+		}
 		for _, e := range t.effects {
 			results[e.job] = errors.Join(results[e.job], e.do())
 		}
@@ -120,6 +127,9 @@ func (s *Store) commit(batch []*job) {
 // transact returns an error when nothing at all was written.
 func (s *Store) transact(batch []*job, results []error) (*tx, error) {
 	ctx := context.Background() // begun is finished; see write
+	if err := s.keepHead(store.Head{}); err != nil {
+		return nil, err // the database must not get ahead by another commit
+	}
 	sqlTx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -145,9 +155,10 @@ func (t *tx) attempt(j *job) (failed, fatal error) {
 	if _, err := t.exec(`SAVEPOINT job`); err != nil {
 		return nil, err
 	}
-	topics, effects := len(t.topics), len(t.effects)
+	topics, effects, head := len(t.topics), len(t.effects), t.head
 	if failed = j.do(t); failed != nil {
 		t.topics, t.effects = t.topics[:topics], t.effects[:effects]
+		t.head = head
 		if _, err := t.exec(`ROLLBACK TO job`); err != nil {
 			return failed, err
 		}

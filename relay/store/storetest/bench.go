@@ -12,8 +12,9 @@ import (
 
 // Bench measures what a relay does most and what a person waits for.
 func Bench(b *testing.B, open Open) {
-	for _, writers := range []int{1, 16} {
+	for _, writers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("append/writers=%d", writers), func(b *testing.B) { benchAppend(b, open, writers) })
+		b.Run(fmt.Sprintf("audit/writers=%d", writers), func(b *testing.B) { benchAudit(b, open, writers) })
 	}
 	b.Run("approve-to-wake", func(b *testing.B) { benchWake(b, open) })
 }
@@ -39,6 +40,20 @@ func benchAppend(b *testing.B, open Open, writers int) {
 		}
 	})
 	b.ReportMetric(float64(writers*share)/b.Elapsed().Seconds(), "events/s")
+}
+
+func benchAudit(b *testing.B, open Open, writers int) {
+	s := benchStore(b, open)
+	share := (b.N + writers - 1) / writers
+	b.ResetTimer()
+	inParallel(writers, func(int) {
+		for range share {
+			if _, err := s.AppendAudit(b.Context(), entry("act")); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(writers*share)/b.Elapsed().Seconds(), "entries/s")
 }
 
 // benchWake measures from the call that answers to the waiter's return.

@@ -46,7 +46,9 @@ func TestABoxLandsItsWorkUnderOtherNames(t *testing.T) {
 	user := w.operator()
 	tip := w.commit(w.clone, "work of the box")
 	w.git(w.clone, "push", "-q", w.url, "HEAD:refs/agentbox/landing/agentbox/one")
-	at := func(branch string) string { return w.git(w.user, "for-each-ref", "--format=%(objectname)", "refs/heads/"+branch) }
+	at := func(branch string) string {
+		return w.git(w.user, "for-each-ref", "--format=%(objectname)", "refs/heads/"+branch)
+	}
 
 	if env := w.landAs(tip, "topic", false); env.ExitCode != 0 || at("topic") != tip {
 		t.Fatalf("a new name: %+v, at %q", env, at("topic"))

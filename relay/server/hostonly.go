@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,7 +97,7 @@ func (s *Server) askToLandAs(ctx context.Context, c gitCall, l wire.Landing) (wi
 	if err != nil {
 		return refusal(wire.ExitFailed, s.explain(c.box.ID, err)), nil
 	}
-	in := store.Intent{BoxID: c.box.ID, Method: methodLand, RequestID: c.requestID, Digest: ask.Digest, Detail: json.RawMessage(ask.Request)}
+	in := store.Intent{BoxID: c.box.ID, Method: methodLand, RequestID: c.requestID, Digest: ask.Digest, Detail: ask.Request}
 	if env, found, err := s.replay(ctx, in); found || err != nil {
 		return env, err
 	}

@@ -43,7 +43,7 @@ func (h *Host) RefreshSeed(ctx context.Context, r *Repository) error {
 		return err
 	}
 	defer unlock()
-	meta, err := h.openSeed(ctx, r)
+	meta, err := h.openSeed(r)
 	if err != nil {
 		return fmt.Errorf("open the seed store: %w", err)
 	}
@@ -145,7 +145,7 @@ func (h *Host) forward(ctx context.Context, seed command, moved []ref, current m
 
 // openSeed makes the seed if it is missing, and refuses one of a repository
 // that is no longer there.
-func (h *Host) openSeed(ctx context.Context, r *Repository) (seedMeta, error) {
+func (h *Host) openSeed(r *Repository) (seedMeta, error) {
 	dir := h.home.Seed(r.Key)
 	var meta seedMeta
 	text, err := os.ReadFile(filepath.Join(dir, metaFile))
@@ -173,7 +173,7 @@ func (h *Host) openSeed(ctx context.Context, r *Repository) (seedMeta, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return meta, err
 	}
-	return h.openSeed(ctx, r)
+	return h.openSeed(r)
 }
 
 // reshape takes over the boundary of the user's shallow clone.

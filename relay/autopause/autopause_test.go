@@ -160,12 +160,12 @@ func TestTheLoopLooksOnceAMinuteAndEnds(t *testing.T) {
 			defer close(done)
 			Run(ctx, y.config(Settings{Enabled: true, MaxRunning: 1, Idle: 3 * time.Minute}))
 		}()
-		time.Sleep(every + every/2)
+		<-time.After(every + every/2)
 		synctest.Wait()
 		if paused, asked := y.seen(); len(paused) != 0 || asked != 1 {
 			t.Errorf("after one look, too early: %v, asked %d times", paused, asked)
 		}
-		time.Sleep(every)
+		<-time.After(every)
 		synctest.Wait()
 		if paused, _ := y.seen(); !slices.Equal(paused, []string{"a"}) {
 			t.Errorf("after two: %v", paused)

@@ -57,7 +57,7 @@ func hashOf(e wire.AuditEntry) string {
 // ErrTampered and names the first entry that does not hold. known is a head
 // that was kept elsewhere (the zero Head if none): a chain that does not
 // contain it has been cut or written anew.
-func VerifyAudit(ctx context.Context, s AuditStore, known Head) (Head, error) {
+func VerifyAudit(ctx context.Context, s AuditLog, known Head) (Head, error) {
 	seen := known == Head{}
 	head, err := walk(ctx, s, Head{}, func(e wire.AuditEntry) error {
 		if e.Seq == known.Seq && e.Hash != known.Hash {
@@ -76,7 +76,7 @@ func VerifyAudit(ctx context.Context, s AuditStore, known Head) (Head, error) {
 // and returns the chain's. A crash may leave the chain ahead of it by the
 // entries of one commit, which have one time; whatever else differs is
 // ErrTampered. While somebody appends, known may be old: read it again then.
-func CheckHead(ctx context.Context, s AuditStore, known Head) (Head, error) {
+func CheckHead(ctx context.Context, s AuditLog, known Head) (Head, error) {
 	if known.Seq > 0 {
 		at, err := s.Audit(ctx, known.Seq-1, 1)
 		if err != nil {
@@ -106,7 +106,7 @@ func CheckHead(ctx context.Context, s AuditStore, known Head) (Head, error) {
 }
 
 // walk follows the chain from the entry that head names to its end.
-func walk(ctx context.Context, s AuditStore, head Head, each func(wire.AuditEntry) error) (Head, error) {
+func walk(ctx context.Context, s AuditLog, head Head, each func(wire.AuditEntry) error) (Head, error) {
 	for {
 		page, err := s.Audit(ctx, head.Seq, verifyPage)
 		if err != nil || len(page) == 0 {

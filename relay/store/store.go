@@ -283,14 +283,19 @@ type Head struct {
 	Hash string
 }
 
-// AuditStore keeps the audit chain. VerifyAudit checks it.
-type AuditStore interface {
-	// AppendAudit adds an entry. When it returns, the entry is durable.
-	AppendAudit(ctx context.Context, e Entry) (wire.AuditEntry, error)
+// AuditLog is the audit chain to read. VerifyAudit checks it.
+type AuditLog interface {
 	// Audit lists up to limit entries after number since, oldest first.
 	Audit(ctx context.Context, since int64, limit int) ([]wire.AuditEntry, error)
 	// AuditHead is the last entry's number and hash.
 	AuditHead(ctx context.Context) (Head, error)
+}
+
+// AuditStore keeps the audit chain.
+type AuditStore interface {
+	AuditLog
+	// AppendAudit adds an entry. When it returns, the entry is durable.
+	AppendAudit(ctx context.Context, e Entry) (wire.AuditEntry, error)
 	// AuditBytes is how much the entries of a box take, ever.
 	AuditBytes(ctx context.Context, boxID string) (int64, error)
 }

@@ -115,3 +115,18 @@ func Revision(s string) error {
 	}
 	return nil
 }
+
+// Time reads a time, or how long ago it was; empty is the zero time.
+func Time(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	ago, err := time.ParseDuration(text)
+	if err != nil || ago < 0 {
+		return time.Time{}, fail.Usagef("write it like 90s, 10m, 2h or 2026-01-02T15:04:05Z", "%s is no time", core.Untrusted(text).Quote())
+	}
+	return now.Add(-ago), nil
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/cmd/agent"
 	"github.com/madarco/agentbox/cli/internal/cmd/agents"
 	"github.com/madarco/agentbox/cli/internal/cmd/attach"
+	"github.com/madarco/agentbox/cli/internal/cmd/audit"
 	"github.com/madarco/agentbox/cli/internal/cmd/create"
 	"github.com/madarco/agentbox/cli/internal/cmd/doctor"
 	"github.com/madarco/agentbox/cli/internal/cmd/git"
@@ -150,6 +151,7 @@ func commands(f *factory.Factory, m Machine) []*cli.Command {
 		in("Inspect", status.New(f, status.Run)),
 		in("Inspect", agent.New(f, agent.RunApprovals, agent.RunApprove)),
 		in("Inspect", logs.New(f, logs.Run)),
+		in("Inspect", audit.New(f, audit.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Start, lifecycle.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Stop, lifecycle.Run)),
 		in("Lifecycle", lifecycle.New(f, keeper, lifecycle.Pause, lifecycle.Run)),

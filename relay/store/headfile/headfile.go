@@ -30,6 +30,7 @@ package headfile
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -96,6 +97,31 @@ func Read(path string) (store.Head, error) {
 		return h, fmt.Errorf("read the head of the audit log: %s: %w", path, err)
 	}
 	return h, nil
+}
+
+// Verify walks the whole chain, holds its end against the file, and returns its
+// head. A relay may append meanwhile. The error wraps store.ErrTampered and
+// names the first entry that does not hold; or fs.ErrNotExist or ErrDamaged.
+func Verify(ctx context.Context, log store.AuditLog, path string) (store.Head, error) {
+	known, err := Read(path)
+	if err != nil {
+		return known, err
+	}
+	if head, err := store.VerifyAudit(ctx, log, known); err != nil {
+		return head, err
+	}
+	for {
+		head, err := store.CheckHead(ctx, log, known)
+		if !errors.Is(err, store.ErrTampered) {
+			return head, err
+		}
+		// A relay that went on explains it; its next head stands for that.
+		now, readErr := Read(path)
+		if readErr != nil || now == known {
+			return head, errors.Join(err, readErr)
+		}
+		known = now
+	}
 }
 
 // Put makes h the head. When it returns nil, the head is durable; after an

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/store"
@@ -73,9 +74,16 @@ func scanAudit(rows *sql.Rows) (wire.AuditEntry, error) {
 	return e, err
 }
 
-// Audit implements store.AuditStore.
+// Audit implements store.AuditLog.
 func (s *Store) Audit(ctx context.Context, since int64, limit int) ([]wire.AuditEntry, error) {
-	page, err := list(ctx, s.reader, scanAudit,
+	return auditAfter(ctx, s.reader, since, limit)
+}
+
+// AuditHead implements store.AuditLog.
+func (s *Store) AuditHead(ctx context.Context) (store.Head, error) { return auditHead(ctx, s.reader) }
+
+func auditAfter(ctx context.Context, q querier, since int64, limit int) ([]wire.AuditEntry, error) {
+	page, err := list(ctx, q, scanAudit,
 		`SELECT seq, at, box_id, actor, action, detail, prev, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, since, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
@@ -83,14 +91,48 @@ func (s *Store) Audit(ctx context.Context, since int64, limit int) ([]wire.Audit
 	return page, nil
 }
 
-// AuditHead implements store.AuditStore.
-func (s *Store) AuditHead(ctx context.Context) (store.Head, error) {
-	h, err := orEmpty(one(ctx, s.reader, scanHead, headQuery))
+func auditHead(ctx context.Context, q querier) (store.Head, error) {
+	h, err := orEmpty(one(ctx, q, scanHead, headQuery))
 	if err != nil {
 		return h, fmt.Errorf("read the head of the audit log: %w", err)
 	}
 	return h, nil
 }
+
+// Log is the audit log of a database that a relay may have open, to read alone.
+type Log struct{ db *sql.DB }
+
+var _ store.AuditLog = (*Log)(nil)
+
+// OpenLog opens a database of any schema that has been, without a lock, and
+// writes no byte to it. Errors wrap fs.ErrNotExist where there is none, and
+// store.ErrNewerSchema.
+func OpenLog(ctx context.Context, path string) (*Log, error) {
+	_, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	db, err := sql.Open("sqlite", dsn(path, "mode=ro", "_pragma=query_only(1)"))
+	if err == nil {
+		db.SetMaxOpenConns(1)
+		_, err = version(ctx, db)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the audit log in %s: %w", path, err), db.Close())
+	}
+	return &Log{db}, nil
+}
+
+// Audit implements store.AuditLog.
+func (l *Log) Audit(ctx context.Context, since int64, limit int) ([]wire.AuditEntry, error) {
+	return auditAfter(ctx, l.db, since, limit)
+}
+
+// AuditHead implements store.AuditLog.
+func (l *Log) AuditHead(ctx context.Context) (store.Head, error) { return auditHead(ctx, l.db) }
+
+// Close closes the file.
+func (l *Log) Close() error { return l.db.Close() }
 
 // AuditBytes implements store.AuditStore.
 func (s *Store) AuditBytes(ctx context.Context, boxID string) (int64, error) {

@@ -219,16 +219,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	var have, app, tables int
-	const look = `SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)`
-	if err := db.QueryRowContext(ctx, look).Scan(&have, &app, &tables); err != nil {
+	have, err := version(ctx, db)
+	if err != nil {
 		return err
-	}
-	if have > len(files) {
-		return fmt.Errorf("%w: it has schema %d and this program knows %d: install the newer agentbox again, or move the file away", store.ErrNewerSchema, have, len(files))
-	}
-	if app != applicationID && (app != 0 || tables > 0) {
-		return errors.New("the file is some other program's database: move it away")
 	}
 	// The mode is kept in the file. It can't be changed in a transaction.
 	if _, err := db.ExecContext(ctx, `PRAGMA journal_mode = WAL`); err != nil {
@@ -244,6 +237,27 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	return nil
+}
+
+// version is the schema of the database, 0 for a new one. It refuses what we
+// don't know.
+func version(ctx context.Context, db *sql.DB) (have int, err error) {
+	files, err := fs.Glob(schema, "schema/*.sql")
+	if err != nil {
+		return 0, err
+	}
+	var app, tables int
+	const look = `SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)`
+	if err := db.QueryRowContext(ctx, look).Scan(&have, &app, &tables); err != nil {
+		return 0, err
+	}
+	if have > len(files) {
+		return 0, fmt.Errorf("%w: it has schema %d and this program knows %d: install the newer agentbox again, or move the file away", store.ErrNewerSchema, have, len(files))
+	}
+	if app != applicationID && (app != 0 || tables > 0) {
+		return 0, errors.New("the file is some other program's database: move it away")
+	}
+	return have, nil
 }
 
 func applyVersion(ctx context.Context, db *sql.DB, version int, text string) error {

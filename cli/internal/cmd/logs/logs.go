@@ -67,7 +67,7 @@ func New(f *factory.Factory, run func(context.Context, *Options) error) *cli.Com
 
 // Run shows the log.
 func Run(ctx context.Context, o *Options) error {
-	since, err := when(o.Since, o.Now())
+	since, err := args.Time(o.Since, o.Now())
 	if err != nil {
 		return err
 	}
@@ -119,19 +119,4 @@ func (w ours) Write(line []byte) (int, error) {
 		return len(line), nil
 	}
 	return w.Writer.Write(line)
-}
-
-// when reads a time, or how long ago it was; empty is the zero time.
-func when(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	ago, err := time.ParseDuration(text)
-	if err != nil || ago < 0 {
-		return time.Time{}, fail.Usagef("write it like 90s, 10m, 2h or 2026-01-02T15:04:05Z", "%s is no time", core.Untrusted(text).Quote())
-	}
-	return now.Add(-ago), nil
 }

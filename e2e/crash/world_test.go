@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/e2e/gitremote"
 	"github.com/madarco/agentbox/relay/client"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	err := daemon.Serve(context.Background(), daemon.Config{
 		Home: core.Home(home), Version: "crash", Ready: func() { fmt.Println("ready") },
+		Policy: policy.Settings{Safe: true}, // as the user's configuration has it
 	})
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)

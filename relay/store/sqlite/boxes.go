@@ -114,6 +114,7 @@ func (s *Store) ForgetBox(ctx context.Context, id string) (bool, error) {
 		}
 		n, err := t.exec(`DELETE FROM boxes WHERE id = ?`, id)
 		existed = n > 0
+		t.wake(store.StatusTopic(id))
 		t.then(func() error { return s.events.Reset(id) })
 		return err
 	})

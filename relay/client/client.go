@@ -6,7 +6,6 @@
 package client
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,7 +16,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
@@ -147,42 +145,6 @@ func (c *Client) Events(ctx context.Context, boxID, since string) (out wire.Even
 	return out, err
 }
 
-// Follow is Events that goes on: it calls each for every event, in order, until
-// each fails, the context ends, or the relay does (io.EOF).
-func (c *Client) Follow(ctx context.Context, boxID, since string, each func(wire.Event) error) error {
-	resp, err := c.send(ctx, http.MethodGet, "/admin/events", url.Values{"box": {boxID}, "since": {since}, "follow": {"1"}}, "", nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
-	name := ""
-	for lines.Scan() {
-		if v, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
-			name = v
-		}
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok || name != "event" {
-			continue
-		}
-		var e wire.Event
-		if err := json.Unmarshal([]byte(data), &e); err != nil {
-			return fmt.Errorf("read an event: %w", err)
-		}
-		if err := each(e); err != nil {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("follow events: %w", err)
-	}
-	return io.EOF
-}
-
 func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
 	return c.do(ctx, http.MethodGet, path, query, "", nil, out)
 }
@@ -196,7 +158,11 @@ func (c *Client) post(ctx context.Context, path string, in, out any) error {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, contentType string, body io.Reader, out any) error {
-	resp, err := c.send(ctx, method, path, query, contentType, body)
+	header := http.Header{}
+	if contentType != "" {
+		header.Set("Content-Type", contentType)
+	}
+	resp, err := c.send(ctx, method, path, query, header, body)
 	if err != nil {
 		return err
 	}
@@ -210,15 +176,14 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return nil
 }
 
-// send gives back only successes; the caller closes the body.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, contentType string, body io.Reader) (*http.Response, error) {
+// send gives back only successes, and "not modified" where the header asks for
+// that; the caller closes the body.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://relay"+path+"?"+query.Encode(), body)
 	if err != nil {
 		return nil, fmt.Errorf("ask the relay: %w", err)
 	}
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
-	}
+	req.Header = header
 	resp, err := c.http.Do(req)
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" && ctx.Err() == nil {
@@ -226,7 +191,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	} else if err != nil {
 		return nil, fmt.Errorf("ask the relay: %w", err)
 	}
-	if resp.StatusCode/100 == 2 {
+	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
 		return resp, nil
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
@@ -250,5 +215,10 @@ func refused(resp *http.Response) error {
 	case http.StatusConflict:
 		return fmt.Errorf("%w: %s", ErrConflict, e.Error)
 	}
-	return errors.New(e.Error)
+	return refusal(e.Error)
 }
+
+// refusal is an answer with no error of its own.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }

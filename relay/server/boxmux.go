@@ -5,8 +5,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -58,11 +56,9 @@ type identify func(*http.Request) (store.Registration, error)
 
 func (s *Server) boxRouter(who identify) chi.Router {
 	m := chi.NewRouter()
-	m.Use(refuseBrowsers, refuseAdmin, literalPaths)
-	m.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeError(w, http.StatusNotFound, "not found", "") })
-	m.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, http.StatusMethodNotAllowed, "method not allowed", "")
-	})
+	m.Use(s.caught, promptBodies, refuseBrowsers, refuseAdmin, literalPaths)
+	m.NotFound(notFound)
+	m.MethodNotAllowed(notAllowed)
 	m.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, wire.Health{OK: true}) })
 	m.Group(func(m chi.Router) {
 		m.Use(s.authenticate(who), bounded(&slots{}))
@@ -210,44 +206,4 @@ func (s *Server) postRPC(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.internal(w, err)
 	}
-}
-
-// readJSON decodes a capped body, or answers why not.
-func readJSON(w http.ResponseWriter, r *http.Request, dst any) bool {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		writeError(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", tooLarge.Limit), "")
-		return false
-	case err != nil:
-		writeError(w, http.StatusBadRequest, "the body ends too early", "")
-		return false
-	}
-	if err := wire.Decode(body, dst); err != nil {
-		writeError(w, http.StatusBadRequest, err.Error(), "")
-		return false
-	}
-	return true
-}
-
-func writeJSON(w http.ResponseWriter, code int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		code, body = http.StatusInternalServerError, []byte(`{"error":"the answer can't be encoded"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n'))
-}
-
-func writeError(w http.ResponseWriter, code int, text, hint string) {
-	writeJSON(w, code, wire.Error{Error: text, Hint: hint})
-}
-
-// internal answers what is nobody's fault outside; the words are in the log.
-func (s *Server) internal(w http.ResponseWriter, err error) {
-	s.log.Error("request failed", "err", err)
-	writeError(w, http.StatusInternalServerError, "internal error", "look into the relay's log")
 }

@@ -19,6 +19,7 @@ import (
 // endpoint makes the smart-HTTP endpoint of the repository that a request
 // names; it answers the request itself when there is none.
 func (s *Server) endpoint(w http.ResponseWriter, r *http.Request) (*githttp.Endpoint, bool) {
+	unhurried(w)
 	box := boxOf(r).Box
 	repo, ok := box.Repo(chi.URLParam(r, "key"))
 	if !ok {

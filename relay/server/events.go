@@ -91,26 +91,35 @@ func newStream(w http.ResponseWriter) (*stream, error) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
 	s := &stream{w, http.NewResponseController(w)}
 	return s, s.write(": connected\n\n")
 }
 
+// writeTime is how long a reader may take what is sent before it is dropped.
+const writeTime = 10 * time.Second
+
 func (s *stream) write(text string) error {
+	err := s.rc.SetWriteDeadline(time.Now().Add(writeTime))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}
 	return s.rc.Flush()
 }
 
-// send sends one event; id may be empty.
-func (s *stream) send(id, name string, v any) error {
+// send sends one event. The id is where the reader goes on after a break; nil
+// leaves it at that of the last event.
+func (s *stream) send(id *string, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	text := fmt.Sprintf("event: %s\ndata: %s\n\n", name, data)
-	if id != "" {
-		text = "id: " + id + "\n" + text
+	if id != nil {
+		text = "id: " + *id + "\n" + text
 	}
 	return s.write(text)
 }
@@ -119,5 +128,5 @@ func (s *stream) send(id, name string, v any) error {
 const pingEvery = 15 * time.Second
 
 func (s *stream) ping() error {
-	return s.send("", "ping", map[string]time.Time{"ts": time.Now().UTC()})
+	return s.send(nil, "ping", map[string]time.Time{"ts": time.Now().UTC()})
 }

@@ -74,6 +74,7 @@ func (s *Server) postPush(w http.ResponseWriter, r *http.Request) {
 // postLand takes what the user's command pulled out of a box whose daemon is
 // dead: a stream of package handin, for the box in the query.
 func (s *Server) postLand(w http.ResponseWriter, r *http.Request) {
+	unhurried(w)
 	body := http.MaxBytesReader(w, r.Body, 64*s.cfg.MaxPack)
 	head, err := handin.ReadHeader(body)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -22,11 +23,9 @@ func (s *Server) OperatorHandler() http.Handler { return s.operatorRouter() }
 
 func (s *Server) operatorRouter() chi.Router {
 	m := chi.NewRouter()
-	m.Use(refuseBrowsers, onlyPeers, s.notStopping, onlyJSON)
-	m.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeError(w, http.StatusNotFound, "not found", "") })
-	m.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, http.StatusMethodNotAllowed, "method not allowed", "")
-	})
+	m.Use(s.caught, promptBodies, refuseBrowsers, refuseForwarded, onlyPeers, s.notStopping, onlyJSON)
+	m.NotFound(notFound)
+	m.MethodNotAllowed(notAllowed)
 	m.Get("/healthz", s.getHealth)
 	m.Route("/admin", func(m chi.Router) {
 		m.Post("/register-box", s.postRegister)
@@ -37,6 +36,9 @@ func (s *Server) operatorRouter() chi.Router {
 		m.Get("/prompts", s.getPrompts)
 		m.Get("/prompts/stream", s.streamPrompts)
 		m.Post("/prompts/answer", s.postAnswer)
+		m.Get("/box-status", s.getStatusOf)
+		m.Post("/notices/set", s.postNotice)
+		m.Post("/notices/clear", s.postClearNotice)
 		m.Post("/act", s.postAct)
 		m.Post("/git/push", s.postPush)
 		m.Post("/land", s.postLand)
@@ -50,6 +52,20 @@ func (s *Server) operatorRouter() chi.Router {
 
 // operator is the peer of a request, which onlyPeers has let through.
 func operator(r *http.Request) Peer { return r.Context().Value(peerKey{}).(Peer) }
+
+// refuseForwarded turns away what somebody passes on for somebody else, or what
+// carries a box's token: the user's commands connect themselves.
+func refuseForwarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.Header {
+			if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || name == "Authorization" || strings.HasPrefix(name, "X-Forwarded-") {
+				writeError(w, http.StatusForbidden, "only the user's own commands are served here, and none that are passed on", "")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 func onlyPeers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,6 +211,7 @@ func (s *Server) postForget(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.closeChannel(body.BoxID)
+	s.notices.clear(func(n wire.Notice) bool { return n.BoxID == body.BoxID })
 	if err := s.bridges.Forget(body.BoxID); err != nil {
 		s.log.Error("forget a box's bridge", "box", body.BoxID, "err", err)
 	}

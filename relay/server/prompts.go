@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
@@ -69,71 +68,6 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request) {
 
 const maxNote = 2000
 
-// streamPrompts tells of each question that opens ("prompt-ask") and of each
-// that is open no longer ("prompt-resolved").
-func (s *Server) streamPrompts(w http.ResponseWriter, r *http.Request) {
-	out, err := newStream(w)
-	if err != nil {
-		return
-	}
-	shown := map[string]bool{}
-	for {
-		changed, stop := s.st.Watch(store.PendingTopic)
-		err := s.showPrompts(r, out, shown)
-		if err == nil {
-			err = waitPing(r.Context(), changed, out)
-		}
-		stop()
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (s *Server) showPrompts(r *http.Request, out *stream, shown map[string]bool) error {
-	pending, err := s.prompts(r.Context(), r.URL.Query().Get("boxId"), []wire.ApprovalState{wire.Pending})
-	if err != nil {
-		return err
-	}
-	open := map[string]bool{}
-	for _, a := range pending {
-		open[a.ID] = true
-		if !shown[a.ID] {
-			shown[a.ID] = true
-			if err := out.send("", "prompt-ask", a); err != nil {
-				return err
-			}
-		}
-	}
-	for id := range shown {
-		if !open[id] {
-			delete(shown, id)
-			if err := out.send("", "prompt-resolved", map[string]string{"id": id}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// waitPing waits for a change, and pings meanwhile.
-func waitPing(ctx context.Context, changed <-chan struct{}, out *stream) error {
-	ping := time.NewTicker(pingEvery)
-	defer ping.Stop()
-	for {
-		select {
-		case <-changed:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ping.C:
-			if err := out.ping(); err != nil {
-				return err
-			}
-		}
-	}
-}
-
 // maxEvents is how many events one answer holds.
 const maxEvents = 1000
 
@@ -170,11 +104,11 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, feed *feed) {
 		events, next, err := feed.read(r.Context())
 		for _, e := range events {
 			if err == nil {
-				err = out.send(next, "event", e)
+				err = out.send(&next, "event", e)
 			}
 		}
 		if err == nil && len(events) == 0 {
-			err = waitPing(r.Context(), changed, out)
+			err = waitPing(r.Context(), out, changed, nil)
 		}
 		stop()
 		if err != nil {

@@ -89,6 +89,7 @@ type Server struct {
 	refusals limiter // of audit rows about wrong tokens
 	troubles limiter // of log lines about failed requests
 	told     heard
+	notices  notices
 }
 
 // New makes a server. Recover comes next, then channels and sockets.

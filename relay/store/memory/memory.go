@@ -249,6 +249,7 @@ func (s *Store) ForgetBox(ctx context.Context, id string) (existed bool, err err
 		delete(s.rings, id)
 		_, existed = s.boxes[id]
 		delete(s.boxes, id)
+		s.topics.Wake(store.StatusTopic(id))
 		return nil
 	})
 	return existed, err

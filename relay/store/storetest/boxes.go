@@ -121,6 +121,15 @@ var boxTests = map[string]func(*bench){
 		default:
 			b.Error("not told")
 		}
+		changed, stop = b.store.Watch(store.StatusTopic("b1"))
+		defer stop()
+		_, err := b.store.ForgetBox(b.ctx, "b1")
+		b.noErr(err)
+		select {
+		case <-changed:
+		default:
+			b.Error("not told that the box is gone")
+		}
 	},
 	"a status is JSON and bounded": func(b *bench) {
 		b.register("b1")

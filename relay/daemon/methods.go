@@ -7,6 +7,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/connect"
+	"github.com/madarco/agentbox/relay/forge"
 	"github.com/madarco/agentbox/relay/hostexec"
 	"github.com/madarco/agentbox/relay/store"
 )
@@ -20,7 +21,21 @@ func methods(cfg Config, st store.Store) (map[string]relay.Method, error) {
 	}
 	return map[string]relay.Method{
 		connect.Family: connect.New(host, cfg.Integrations),
+		forge.Family:   forge.New(host, func(ctx context.Context) (map[store.TokenHash]bool, error) { return tokens(ctx, st) }),
 	}, nil
+}
+
+// tokens are the hashes of all tokens that boxes hold.
+func tokens(ctx context.Context, st store.Store) (map[store.TokenHash]bool, error) {
+	regs, err := st.Boxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[store.TokenHash]bool, len(regs))
+	for _, reg := range regs {
+		all[reg.Token] = true
+	}
+	return all, nil
 }
 
 func boxes(ctx context.Context, st store.Store) ([]core.Box, error) {

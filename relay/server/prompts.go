@@ -30,8 +30,15 @@ func (s *Server) getPrompts(w http.ResponseWriter, r *http.Request) {
 func (s *Server) prompts(ctx context.Context, boxID string, states []wire.ApprovalState) ([]wire.Approval, error) {
 	rows, err := s.st.Approvals(ctx, boxID, states...)
 	out := make([]wire.Approval, 0, len(rows))
+	newest := map[string]string{} // id by digest, which covers the box
 	for _, row := range rows {
-		out = append(out, row.Approval)
+		newest[row.Digest] = row.ID
+	}
+	for _, row := range rows {
+		// What nobody answered in time goes when it is asked again.
+		if states == nil || row.State != wire.Expired || newest[row.Digest] == row.ID {
+			out = append(out, row.Approval)
+		}
 	}
 	return out, err
 }

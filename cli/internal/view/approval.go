@@ -52,12 +52,16 @@ const NextAnswer = "next: agentbox agent approve <id>, or agentbox agent approve
 // Describe writes an approval for people: facts of ours first, then the box's
 // own words, quoted and marked as such.
 func Describe(w io.Writer, a Approval, now time.Time) {
-	fmt.Fprintf(w, "%s  box %s  %s\n", output.Line(a.ID), a.Box, output.Line(a.Message))
-	fmt.Fprintf(w, "  asked %s ago, expires in %s\n", output.Age(now.Sub(a.Created)), output.Age(a.Deadline.Sub(now)))
+	fmt.Fprintf(w, "%s  box %s  %s\n", output.Line(a.ID), output.Line(string(a.Box)), output.Line(a.Message))
+	if a.State == wire.Expired {
+		fmt.Fprintf(w, "  asked %s ago, expired: let the box try again, which asks anew\n", output.Age(now.Sub(a.Created)))
+	} else {
+		fmt.Fprintf(w, "  asked %s ago, expires in %s\n", output.Age(now.Sub(a.Created)), output.Age(a.Deadline.Sub(now)))
+	}
 	var updates []wire.PushedRef
 	switch {
 	case a.Push != nil:
-		fmt.Fprintf(w, "  to %s (%s)\n", a.Push.Remote, output.Line(a.Push.RemoteURL))
+		fmt.Fprintf(w, "  to %s (%s)\n", output.Line(string(a.Push.Remote)), output.Line(a.Push.RemoteURL))
 		updates = a.Push.Updates
 	case a.Land != nil:
 		fmt.Fprintf(w, "  into your repository %s\n", output.Line(a.Land.Project))
@@ -66,7 +70,7 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 		describeAction(w, a.Action)
 	}
 	for _, u := range updates {
-		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s%s\n", output.Line(u.Ref), oldOf(u), u.New.Short(),
+		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s%s\n", output.Line(u.Ref), output.Line(oldOf(u)), output.Line(u.New.Short()),
 			count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), because(u.Reason))
 		RedList(w, u.Facts.RedList)
 		for _, f := range u.Facts.Findings {

@@ -108,7 +108,8 @@ func RunApprovals(ctx context.Context, o *ApprovalsOptions) error {
 // poll is how often the relay is asked while nothing waits.
 const poll = 200 * time.Millisecond
 
-// pending asks for what waits until there is something or the time is over.
+// pending asks for what waits until there is something or the time is over. What
+// expired is listed with it, so that nobody misses that it was asked.
 func pending(ctx context.Context, relay factory.Relay, boxID string, wait time.Duration) ([]wire.Approval, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -119,9 +120,9 @@ func pending(ctx context.Context, relay factory.Relay, boxID string, wait time.D
 		if err != nil {
 			return nil, err
 		}
-		all = slices.DeleteFunc(all, func(a wire.Approval) bool { return a.State != wire.Pending })
-		if len(all) > 0 || wait <= 0 {
-			return all, nil
+		shown := slices.DeleteFunc(all, func(a wire.Approval) bool { return a.State != wire.Pending && a.State != wire.Expired })
+		if wait <= 0 || slices.ContainsFunc(shown, func(a wire.Approval) bool { return a.State == wire.Pending }) {
+			return shown, nil
 		}
 		select {
 		case <-ctx.Done():

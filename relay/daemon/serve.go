@@ -156,6 +156,9 @@ func serve(ctx context.Context, cfg Config, st store.Store) error {
 		Policy: cfg.Policy, Methods: actions, ApprovalTTL: cfg.ApprovalTTL, ApprovalsOff: cfg.ApprovalsOff, Budget: cfg.Budget,
 	})
 	defer finish(ctx, srv)
+	if err := srv.HoldRoom(); err != nil {
+		cfg.Log.Error("hold room for the user", "err", err)
+	}
 	if err := srv.Recover(ctx); err != nil {
 		return err
 	}
@@ -223,7 +226,7 @@ func listen(ctx context.Context, cfg Config, st store.Store, srv *server.Server)
 		if err != nil {
 			return err
 		}
-		defer start(server.NewHTTPServer(srv.Context(), srv.SharedBoxHandler(hosts), cfg.Log), server.Limited(l, maxTCP))()
+		defer start(server.NewHTTPServer(srv.Context(), srv.SharedBoxHandler(hosts), cfg.Log), srv.BoxListener(l, maxTCP))()
 	}
 	l, err := listenOperator(cfg.Home)
 	if err != nil {
@@ -246,6 +249,9 @@ func listen(ctx context.Context, cfg Config, st store.Store, srv *server.Server)
 		case <-tidy.C:
 			if _, err := st.ExpireApprovals(ctx); err != nil {
 				cfg.Log.Error("expire old questions", "err", err)
+			}
+			if err := srv.HoldRoom(); err != nil {
+				cfg.Log.Error("hold room for the user", "err", err)
 			}
 			if err := st.Prune(ctx); err != nil {
 				cfg.Log.Error("forget what is old", "err", err)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // slots counts the requests that each box has open.
@@ -81,6 +83,60 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 func (l *limitedListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
+}
+
+// crowd bounds the connections of all boxes together, so that descriptors stay
+// for the user. A listener of it ends at once what would be too much: to wait
+// would let boxes that are idle hold what others need.
+type crowd chan struct{}
+
+// Of the descriptors of the process, ownFiles stay for the relay and the user;
+// each connection of a box may need filesPerConn, with the programs that it
+// makes the relay start.
+const ownFiles, filesPerConn = 256, 4
+
+// newCrowd is a crowd for a process that may have so many files open.
+func newCrowd(files uint64) crowd {
+	n := 64
+	if files > ownFiles {
+		n = max(n, int(min(files-ownFiles, 1<<16))/filesPerConn)
+	}
+	return make(crowd, n)
+}
+
+// openFiles is how many files this process may have open.
+func openFiles() uint64 {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
+		return 0
+	}
+	return uint64(r.Cur) //nolint:unconvert // the type differs between systems
+}
+
+type crowdListener struct {
+	net.Listener
+	crowd crowd
+}
+
+func (l crowdListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.crowd <- struct{}{}:
+			return &limitedConn{Conn: conn, free: sync.OnceFunc(func() { <-l.crowd })}, nil
+		default:
+			_ = conn.Close()
+		}
+	}
+}
+
+// BoxListener bounds the connections of a listener that boxes reach: to n, and
+// together with those of all other boxes.
+func (s *Server) BoxListener(l net.Listener, n int) net.Listener {
+	return Limited(crowdListener{l, s.crowd}, n)
 }
 
 type limitedConn struct {

@@ -54,7 +54,7 @@ func (s *Server) OpenChannel(box core.Box) error {
 	s.channels[box.ID] = c
 	go func() {
 		defer close(c.done)
-		if err := c.srv.Serve(Limited(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+		if err := c.srv.Serve(s.BoxListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the channel of a box ended", "box", box.ID, "err", err)
 		}
 	}()

@@ -23,7 +23,7 @@ func (s *Server) OperatorHandler() http.Handler { return s.operatorRouter() }
 
 func (s *Server) operatorRouter() chi.Router {
 	m := chi.NewRouter()
-	m.Use(s.caught, promptBodies, refuseBrowsers, refuseForwarded, onlyPeers, s.notStopping, onlyJSON)
+	m.Use(s.caught, promptBodies, refuseBrowsers, refuseForwarded, onlyPeers, s.notStopping, onlyJSON, s.makeRoom)
 	m.NotFound(notFound)
 	m.MethodNotAllowed(notAllowed)
 	m.Get("/healthz", s.getHealth)
@@ -109,6 +109,22 @@ func onlyJSON(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// makeRoom lets what the user wants done be written down also on a full disk.
+func (s *Server) makeRoom(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			if err := s.ballast.Drop(s.disk, string(s.cfg.Home)); err != nil {
+				s.log.Warn("make room", "err", err)
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// HoldRoom takes up the room that the user's own requests fall back on. Call it
+// at the start and now and then.
+func (s *Server) HoldRoom() error { return s.ballast.Hold(s.disk, string(s.cfg.Home)) }
 
 func (s *Server) getHealth(w http.ResponseWriter, r *http.Request) {
 	boxes, err := s.st.Boxes(r.Context())

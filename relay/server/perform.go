@@ -88,8 +88,11 @@ func (s *Server) perform(ctx context.Context, j job, tell say) (wire.Envelope, e
 const actorPolicy = "policy"
 
 // hasShare refuses, as relay.ErrRejected, a box that has used up its share of
-// the audit log.
+// the audit log, and every box while the disk has no more than the reserve.
 func (s *Server) hasShare(ctx context.Context, box core.Box) error {
+	if err := s.room(string(s.cfg.Home), 0); err != nil {
+		return err
+	}
 	used, err := s.st.AuditBytes(ctx, box.ID)
 	if err == nil && used > maxAudit {
 		err = fmt.Errorf("%w: the box has used up its share of the audit log; ask the user to make a new box", relay.ErrRejected)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -58,6 +59,8 @@ const (
 	// that wait for the user are among them.
 	maxRequests = 64
 	maxConns    = 128
+	// ballastSize is enough for many answers and removals, each of some kilobytes.
+	ballastSize = 8 << 20
 )
 
 // Server is a running relay without its sockets. New makes one, Close ends it.
@@ -90,6 +93,8 @@ type Server struct {
 	troubles limiter // of log lines about failed requests
 	told     heard
 	notices  notices
+	crowd    crowd
+	ballast  budget.Ballast
 }
 
 // New makes a server. Recover comes next, then channels and sockets.
@@ -113,7 +118,9 @@ func New(cfg Config) *Server {
 		disk:   budget.Disk{Reserve: cfg.Budget.Reserve},
 		logins: credentials.New(cfg.Home, time.Now),
 		pace:   budget.NewPace(cfg.Budget),
+		crowd:  newCrowd(openFiles()),
 	}
+	s.ballast = budget.Ballast{Path: filepath.Join(filepath.Dir(cfg.Home.OperatorSocket()), "ballast"), Size: ballastSize}
 	s.bridges = s.newFleet()
 	s.serving, s.endServing = context.WithCancel(context.Background())
 	s.working, s.endAll = context.WithCancel(context.Background())

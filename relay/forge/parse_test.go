@@ -11,6 +11,7 @@ import (
 	"github.com/madarco/agentbox/core/wire"
 )
 
+// shop's work tree is gone, which no call of gh minds.
 var shop = core.Repo{
 	Kind: "root", BoxPath: core.WorkspacePath, WorkTree: "/nowhere", Branch: "agentbox/one", Remote: "origin",
 	RemoteURL: "git@github.com:o/r.git", DefaultBranch: "main",

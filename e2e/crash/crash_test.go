@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/madarco/agentbox/core/wire"
 )
 
 // attempts is how often a client tries one push: the relay is killed in the
@@ -23,14 +25,7 @@ func TestAPushHappensOnceWheneverTheRelayIsKilled(t *testing.T) {
 	if os.Getenv("AGENTBOX_LONG") != "" {
 		rounds = 300
 	}
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("AGENTBOX_CRASH_SEED"); given != "" {
-		n, err := strconv.ParseUint(given, 10, 64)
-		must(t, err)
-		seed = n
-	}
-	t.Logf("AGENTBOX_CRASH_SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeded(t)
 	w := newWorld(t)
 
 	const main = "refs/heads/main"
@@ -70,6 +65,20 @@ func TestAPushHappensOnceWheneverTheRelayIsKilled(t *testing.T) {
 	t.Logf("%d of %d pushes were through when the relay was killed; the slowest recovery took %s", acknowledged, rounds, slowest)
 	w.eachOnce(commits)
 	w.written(commits)
+}
+
+// seeded is where kill moments and answers come from; AGENTBOX_CRASH_SEED
+// repeats a run as far as the scheduler lets it.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if given := os.Getenv("AGENTBOX_CRASH_SEED"); given != "" {
+		n, err := strconv.ParseUint(given, 10, 64)
+		must(t, err)
+		seed = n
+	}
+	t.Logf("AGENTBOX_CRASH_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // untroubled pushes once without a kill and tells how long it takes.
@@ -117,16 +126,9 @@ func (w *world) eachOnce(commits []string) {
 func (w *world) written(commits []string) {
 	w.t.Helper()
 	var log strings.Builder
-	for since := int64(0); ; {
-		page, err := w.operator.Audit(w.t.Context(), since, 1000)
-		must(w.t, err)
-		if len(page) == 0 {
-			break
-		}
-		for _, e := range page {
-			if since = e.Seq; e.Action == "work.begin" {
-				log.Write(e.Detail)
-			}
+	for _, e := range w.audit() {
+		if e.Action == "work.begin" {
+			log.Write(e.Detail)
 		}
 	}
 	for _, commit := range commits {
@@ -138,5 +140,18 @@ func (w *world) written(commits []string) {
 	must(w.t, err)
 	if len(open) > 0 {
 		w.t.Errorf("questions are left: %+v", open)
+	}
+}
+
+// audit is the whole audit log.
+func (w *world) audit() (all []wire.AuditEntry) {
+	w.t.Helper()
+	for since := int64(0); ; since = all[len(all)-1].Seq {
+		page, err := w.operator.Audit(w.t.Context(), since, 1000)
+		must(w.t, err)
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
 	}
 }

@@ -57,6 +57,7 @@ type world struct {
 	user, box string // folders
 	env       []string
 	boxID     string
+	channel   string // the address of the box's channel, behind its forwarder
 	operator  *client.Client
 	relay     *exec.Cmd
 }
@@ -79,8 +80,8 @@ func newWorld(t testing.TB) *world {
 	token := core.NewToken()
 	box := w.record()
 	must(t, w.operator.Register(t.Context(), wire.RegisterBox{Box: box, Token: token}))
-	url := w.forward(w.home.RelaySocket(box.ID), token) + "/git/" + box.Repos[0].Key
-	w.git(root, "clone", "-q", url, w.box)
+	w.channel = w.forward(w.home.RelaySocket(box.ID), token)
+	w.git(root, "clone", "-q", w.channel+"/git/"+box.Repos[0].Key, w.box)
 	w.git(w.box, "checkout", "-q", "-b", "agentbox/one")
 	must(t, w.remote.Hook(repository, "pre-receive", "sleep 0.2"))
 	return w

@@ -20,10 +20,40 @@ const (
 	PushTag Class = "push-tag"
 	// PushRewrite: the same as PushBranch, where commits of the branch go away.
 	PushRewrite Class = "push-rewrite"
+	// CopyFiles: copies between the box and the host that hold nothing secret and
+	// nothing of the red list.
+	CopyFiles Class = "copy"
+	// Checkpoint: checkpoints that replace others or become the default.
+	Checkpoint Class = "checkpoint"
+	// GitHub: pull requests, comments and reruns whose text makes nobody act.
+	GitHub Class = "github"
+	// Integration: the same for writes to other services.
+	Integration Class = "integration"
 )
 
 // Classes lists them.
-var Classes = []Class{PushBranch, PushTag, PushRewrite}
+var Classes = []Class{PushBranch, PushTag, PushRewrite, CopyFiles, Checkpoint, GitHub, Integration}
+
+// classOfAction has what a program may answer at all. What opens more to the box
+// (clones, tokens, the browser), approves or merges, checks out, or brings its
+// settings and logins to the host is not among it.
+var classOfAction = map[Action]Class{
+	CopyToHost: CopyFiles, CopyFromHost: CopyFiles, DownloadWork: CopyFiles,
+	CheckpointCreate: Checkpoint,
+	PRCreate:         GitHub, PRComment: GitHub, PRClose: GitHub, PRReopen: GitHub, RunRerun: GitHub, APIPost: GitHub,
+	IntegrationWrite: Integration,
+}
+
+// ClassOfAction is the class of a host action; ok is false for what a person must
+// see: secrets, the red list, texts that make others act, and all that
+// has no class.
+func ClassOfAction(a Action, f ActionFacts) (class Class, ok bool) {
+	if n, _ := needOf(a, f, Settings{}); n != safe && n != consent || f.Secret || f.RedList || f.Speaks {
+		return "", false
+	}
+	class, ok = classOfAction[a]
+	return class, ok
+}
 
 // ParseClass validates s; the error wraps core.ErrInvalid and lists the classes.
 func ParseClass(s string) (Class, error) {

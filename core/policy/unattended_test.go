@@ -50,3 +50,44 @@ func TestParseClass(t *testing.T) {
 		}
 	}
 }
+
+func TestWhichActionsAProgramMayAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		a     Action
+		f     ActionFacts
+		class Class
+	}{
+		{CopyToHost, ActionFacts{}, CopyFiles},
+		{CopyToHost, ActionFacts{Contained: true, Secret: true}, ""},
+		{CopyToHost, ActionFacts{Contained: true, RedList: true}, ""},
+		{CopyFromHost, ActionFacts{}, CopyFiles},
+		{CopyFromHost, ActionFacts{RedList: true}, ""},
+		{DownloadWork, ActionFacts{}, CopyFiles},
+		{DownloadEnv, ActionFacts{}, ""},
+		{DownloadConfig, ActionFacts{}, ""},
+		{DownloadClaude, ActionFacts{}, ""},
+		{CheckpointCreate, ActionFacts{Replaces: true}, Checkpoint},
+		{PRCreate, ActionFacts{}, GitHub},
+		{PRCreate, ActionFacts{Own: true, Speaks: true}, ""},
+		{PRComment, ActionFacts{}, GitHub},
+		{PRComment, ActionFacts{Speaks: true}, ""},
+		{PRClose, ActionFacts{}, GitHub},
+		{PRReopen, ActionFacts{}, GitHub},
+		{RunRerun, ActionFacts{}, GitHub},
+		{APIPost, ActionFacts{}, GitHub},
+		{PRReview, ActionFacts{}, ""},
+		{PRMerge, ActionFacts{Own: true}, ""},
+		{PRCheckout, ActionFacts{}, ""},
+		{IntegrationWrite, ActionFacts{}, Integration},
+		{IntegrationWrite, ActionFacts{Known: true, Speaks: true}, ""},
+		{GitClone, ActionFacts{}, ""},
+		{GitRead, ActionFacts{}, ""},
+		{GitLease, ActionFacts{}, ""},
+		{BrowserOpen, ActionFacts{}, ""},
+		{"made.up", ActionFacts{}, ""},
+	} {
+		if class, ok := ClassOfAction(tc.a, tc.f); class != tc.class || ok != (tc.class != "") {
+			t.Errorf("%s with %+v: got %q, %v; want %q", tc.a, tc.f, class, ok, tc.class)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/madarco/agentbox/core"
+import (
+	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
+)
 
 // ActionApproval is what the host found out about a host action that is neither
 // a push nor a landing.
@@ -9,6 +12,9 @@ type ActionApproval struct {
 	Facts []ActionFact `json:"facts,omitempty"`
 	// Texts are what the box wants done or said, whole.
 	Texts []ActionText `json:"texts,omitempty"`
+	// Class is what the user must have named for a program to answer, absent
+	// where only a person may. The relay sets it.
+	Class policy.Class `json:"class,omitempty"`
 }
 
 // ActionFact is one line: what it is about, and what the host found. Value holds

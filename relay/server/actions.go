@@ -52,7 +52,7 @@ func (s *Server) act(ctx context.Context, m relay.Method, call relay.Call, reque
 	j := job{
 		box: call.Box, repo: core.Repo{Key: a.Serial}, method: call.Method, request: a.Request, requestID: requestID,
 		actor: actorPolicy, denied: wire.ExitDenied, decision: policy.Decide(a.Kind, a.Facts, s.settings(call.Box)),
-		message: a.Message, show: a.Show, ttl: a.TTL,
+		message: a.Message, show: shown(a), ttl: a.TTL,
 		do: doing(m, call, a.Request),
 	}
 	if operator != "" {
@@ -62,6 +62,16 @@ func (s *Server) act(ctx context.Context, m relay.Method, call relay.Call, reque
 		return s.offer(ctx, j, o.Answer())
 	}
 	return s.perform(ctx, j, func(string) {})
+}
+
+// shown is what the user is shown of an action, with the class of it.
+func shown(a relay.Action) *wire.ActionApproval {
+	var show wire.ActionApproval
+	if a.Show != nil {
+		show = *a.Show
+	}
+	show.Class, _ = policy.ClassOfAction(a.Kind, a.Facts)
+	return &show
 }
 
 // doing is the work of a request, from what is written down of it.

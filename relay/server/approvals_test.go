@@ -107,7 +107,11 @@ func TestANoReachesTheBoxWithItsReason(t *testing.T) {
 		if w := g.close(g.token, g.box.ID, "x", true); json.Unmarshal(w.Body.Bytes(), &p) != nil || p.PromptID == "" {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
-		g.say(g.questions()[0], "n", "wait for the review")
+		open := g.questions()[0]
+		if open.Action == nil || open.Action.Class != policy.GitHub {
+			t.Errorf("the question's class is %+v", open.Action)
+		}
+		g.say(open, "n", "wait for the review")
 		w := <-blocked
 		var env wire.Envelope
 		if err := json.Unmarshal(w.Body.Bytes(), &env); err != nil || env.ExitCode != wire.ExitDenied || !strings.Contains(env.Stderr, "wait for the review") {

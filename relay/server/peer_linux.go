@@ -32,12 +32,13 @@ func peerOf(conn net.Conn) (Peer, error) {
 	return Peer{UID: int(cred.Uid), PID: int(cred.Pid), Program: program}, nil
 }
 
-// samePIDNamespace is false where the kernel says that the process lives in
-// another one.
+// samePIDNamespace is false where the process lives in another one, and where
+// the kernel does not say: it keeps that from us for processes of other user
+// namespaces, and nobody waits for an answer who has ended.
 func samePIDNamespace(pid int) bool {
 	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	if err != nil {
-		return true // it may have ended already; its uid was right
+		return false
 	}
 	ours, err := os.Readlink("/proc/self/ns/pid")
 	return err == nil && ours == theirs

@@ -80,6 +80,10 @@ func approve(d *desk, s *streams.Streams, allowed ...policy.Class) *ApproveOptio
 	}
 }
 
+func action(class policy.Class) wire.Approval {
+	return wire.Approval{ID: "a-1", BoxID: "b00000001", Digest: "d1g", State: wire.Pending, Action: &wire.ActionApproval{Class: class}}
+}
+
 func TestAYesWithoutATerminalNeedsTheClassAndNeverAnswersWhatTakesAPerson(t *testing.T) {
 	forward := policy.Facts{FastForward: true, Commits: 1, Files: 1}
 	found := policy.Facts{FastForward: true, Findings: []policy.Finding{{Rule: "a workflow", Path: ".github/workflows/x.yml"}}}
@@ -109,6 +113,10 @@ func TestAYesWithoutATerminalNeedsTheClassAndNeverAnswersWhatTakesAPerson(t *tes
 			a.Push.Updates = append(a.Push.Updates, push("refs/heads/main", forward).Push.Updates...)
 			return a
 		}(), policy.Classes, false},
+		{"an action of its class", action(policy.GitHub), []policy.Class{policy.GitHub}, true},
+		{"an action of another class", action(policy.GitHub), []policy.Class{policy.PushBranch, policy.CopyFiles}, false},
+		{"an action without a class", action(""), policy.Classes, false},
+		{"a landing", wire.Approval{ID: "a-1", BoxID: "b00000001", State: wire.Pending, Land: &wire.LandApproval{}}, policy.Classes, false},
 		{"something that is no push", wire.Approval{ID: "a-1", BoxID: "b00000001", State: wire.Pending}, policy.Classes, false},
 	}
 	for _, tc := range cases {

@@ -113,6 +113,16 @@ func unattended(a wire.Approval, o *ApproveOptions) error {
 	refuse := func(why string) error {
 		return fail.New(fail.Refused, "run the command on a terminal", "approve %s: there is no terminal, and %s", a.ID, why)
 	}
+	if a.Action != nil && a.Action.Class != "" {
+		allowed, err := o.Config()
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(allowed.Unattended, a.Action.Class) {
+			return refuse(fmt.Sprintf("approvals.unattended in config.yaml does not name %s", a.Action.Class))
+		}
+		return nil
+	}
 	if a.Push == nil || len(a.Push.Updates) == 0 {
 		return refuse("this request always takes a person")
 	}

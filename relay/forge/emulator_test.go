@@ -3,6 +3,7 @@ package forge
 import (
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -149,7 +150,7 @@ func (e *emulator) answer(query string, vars map[string]any) (map[string]any, er
 	case is("query PullRequestByNumber"):
 		n, _ := vars["pr_number"].(float64)
 		if int(n) < 1 || int(n) > len(e.pulls) {
-			return nil, fmt.Errorf("Could not resolve to a PullRequest with the number of %v.", n) //nolint:staticcheck // GitHub's words
+			return nil, fmt.Errorf("no pull request %v", n)
 		}
 		return map[string]any{"repository": map[string]any{"pullRequest": e.pull(int(n))}}, nil
 	case is("mutation PullRequestCreate"):
@@ -160,7 +161,7 @@ func (e *emulator) answer(query string, vars map[string]any) (map[string]any, er
 		return map[string]any{"addComment": map[string]any{"commentEdge": map[string]any{"node": map[string]any{"url": e.URL + "/o/r/pull/1#c"}}}}, nil
 	case is("mutation PullRequestMerge"):
 		if want := input["expectedHeadOid"]; want != nil && want != e.head {
-			return nil, fmt.Errorf("Head branch was modified. Review and try the merge again.") //nolint:staticcheck // GitHub's words
+			return nil, errors.New("the head was modified")
 		}
 		e.merges = append(e.merges, input)
 		return map[string]any{"mergePullRequest": map[string]any{"clientMutationId": ""}}, nil

@@ -51,17 +51,23 @@ var ops = []op{
 	{name: "pr.view", kind: policy.PRView, takes: branchsPR, flags: join(output, template, switches("--comments", "-c"))},
 	{name: "pr.list", kind: policy.PRList, flags: join(output, template, []flag{
 		{long: "--state", short: "-s", value: oneOf("open", "closed", "merged", "all")},
-		{long: "--head", short: "-H", value: branch}, {long: "--base", short: "-B", value: branch},
-		{long: "--author", short: "-A", value: search}, {long: "--label", short: "-l", value: search, many: true},
-		{long: "--limit", short: "-L", value: number}, {long: "--search", short: "-S", value: search},
+		{long: "--head", short: "-H", value: branch},
+		{long: "--base", short: "-B", value: branch},
+		{long: "--author", short: "-A", value: search},
+		{long: "--label", short: "-l", value: search, many: true},
+		{long: "--limit", short: "-L", value: number},
+		{long: "--search", short: "-S", value: search},
 	}, switches("--draft", "-d"))},
 	{name: "pr.diff", kind: policy.PRDiff, takes: branchsPR, flags: join(
 		[]flag{{long: "--color", value: oneOf("always", "never", "auto")}}, switches("--name-only", "", "--patch", ""))},
 	{name: "pr.checks", kind: policy.PRChecks, takes: branchsPR, flags: join(output, switches("--required", ""))},
 	{name: "pr.create", kind: policy.PRCreate, write: true, says: bodyFile, flags: join([]flag{
-		{long: "--title", short: "-t", value: line}, body("--body", "-b"),
-		{long: "--base", short: "-B", value: branch}, {long: "--head", short: "-H", value: branch},
-		{long: "--fill", short: "-f", ours: true}, {long: "--fill-first", ours: true},
+		{long: "--title", short: "-t", value: line},
+		body("--body", "-b"),
+		{long: "--base", short: "-B", value: branch},
+		{long: "--head", short: "-H", value: branch},
+		{long: "--fill", short: "-f", ours: true},
+		{long: "--fill-first", ours: true},
 		{long: "--label", short: "-l", value: line, many: true, acts: true},
 		{long: "--assignee", short: "-a", value: line, many: true, acts: true},
 		{long: "--reviewer", short: "-r", value: line, many: true, acts: true},
@@ -76,8 +82,11 @@ var ops = []op{
 		[]flag{body("--comment", "-c")}, switches("--delete-branch", "-d"))},
 	{name: "pr.reopen", kind: policy.PRReopen, write: true, takes: namedPR, says: "--comment=", flags: []flag{body("--comment", "-c")}},
 	{name: "run.list", kind: policy.RunList, flags: join(output, []flag{
-		{long: "--limit", short: "-L", value: number}, {long: "--workflow", short: "-w", value: line}, {long: "--branch", short: "-b", value: branch},
-		{long: "--status", short: "-s", value: word}, {long: "--user", short: "-u", value: line},
+		{long: "--limit", short: "-L", value: number},
+		{long: "--workflow", short: "-w", value: line},
+		{long: "--branch", short: "-b", value: branch},
+		{long: "--status", short: "-s", value: word},
+		{long: "--user", short: "-u", value: line},
 	})},
 	{name: "run.view", kind: policy.RunView, takes: maybeRun, flags: join(output, []flag{
 		{long: "--job", short: "-j", value: number}, {long: "--attempt", short: "-a", value: number},
@@ -86,8 +95,10 @@ var ops = []op{
 		[]flag{{long: "--job", short: "-j", value: number}}, switches("--failed", "", "--debug", "-d"))},
 	{name: "api", kind: policy.APIGet, takes: apiAddress, says: "--raw-field=body=", flags: join([]flag{
 		{long: "--method", short: "-X", value: oneOf("GET", "POST")},
-		{long: "--raw-field", short: "-f", value: field, many: true}, {long: "--field", short: "-F", value: field, many: true},
-		{long: "--header", short: "-H", value: accept, many: true}, {long: "--jq", short: "-q", value: jq},
+		{long: "--raw-field", short: "-f", value: field, many: true},
+		{long: "--field", short: "-F", value: field, many: true},
+		{long: "--header", short: "-H", value: accept, many: true},
+		{long: "--jq", short: "-q", value: jq},
 	}, switches("--paginate", "", "--slurp", ""))},
 }
 

@@ -125,6 +125,10 @@ var index = sync.OnceValue(func() patterns {
 	return t
 })
 
+// Components are the names of which a path is made, folded as Match does it: for
+// other tables of ASCII names.
+func Components(name string) []string { return components(name) }
+
 // components are the names of which a path is made, as the least discerning file
 // system sees them. There is at least one.
 func components(name string) []string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 )
@@ -21,6 +22,8 @@ var methods = map[string]method{
 	"git.push":  (*Server).rpcPush,
 	"git.fetch": (*Server).rpcFetch,
 	"git.pull":  (*Server).rpcFetch,
+
+	string(policy.GitLease): (*Server).rpcLease,
 }
 
 // Dispatch decides and does what a box asks for by RPC. The envelope tells what
@@ -118,4 +121,20 @@ func (s *Server) rpcFetch(ctx context.Context, box core.Box, req wire.Request) (
 		return refusal(wire.ExitBadRequest, "oid, hostOnly, as and force belong to a push"), nil
 	}
 	return s.fetch(ctx, c.order)
+}
+
+// rpcLease answers who asks for a short-lived token of the remote's forge. A
+// laptop has no GitHub App that could mint one, so nobody is asked: a yes could
+// not be kept. Its pushes go through the gate, without a token in the box.
+func (s *Server) rpcLease(_ context.Context, box core.Box, req wire.Request) (wire.Envelope, error) {
+	var p struct {
+		Path string `json:"path"`
+	}
+	if err := wire.Decode(req.Params, &p); err != nil {
+		return refusal(wire.ExitBadRequest, err.Error()), nil
+	}
+	if _, ok := box.RepoAt(p.Path); !ok {
+		return refusal(wire.ExitBadRequest, "no repository of the box is at "+core.Untrusted(p.Path).Quote()), nil
+	}
+	return refusal(wire.ExitBadRequest, "no GitHub App is configured on this host, so there is no token to lease; push with git push, which the host does with the user's credentials"), nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -131,4 +132,23 @@ func FuzzDispatch(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNoTokenIsLeasedWithoutAnApp: nobody is asked for what could not be given.
+func TestNoTokenIsLeasedWithoutAnApp(t *testing.T) {
+	g := newRig(t)
+	for params, why := range map[string]string{
+		`{"path":"/workspace"}`:                     "no GitHub App",
+		`{"path":"/etc"}`:                           "no repository",
+		`{"path":"/workspace","repo":"acme/other"}`: "unknown",
+		`{"path":["/workspace"]}`:                   "",
+	} {
+		env, err := g.Dispatch(t.Context(), g.box, wire.Request{Method: "git.lease-token", Params: json.RawMessage(params)})
+		if err != nil || env.ExitCode != wire.ExitBadRequest || env.Stdout != "" || !strings.Contains(env.Stderr, why) {
+			t.Errorf("%s: %+v, %v; want exit code %d with %q", params, env, err, wire.ExitBadRequest, why)
+		}
+	}
+	if open, err := g.store.Approvals(t.Context(), "", wire.Pending); err != nil || len(open) > 0 {
+		t.Errorf("asked %v, %v", open, err)
+	}
 }

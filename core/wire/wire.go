@@ -103,6 +103,8 @@ type Health struct {
 	Boxes     int    `json:"boxes,omitempty"`
 	Pending   int    `json:"pendingApprovals,omitempty"`
 	Approvals string `json:"approvals,omitempty"` // "on" or "off"
+	// Unasked names the boxes that the user answers for in advance.
+	Unasked []core.BoxName `json:"unasked,omitempty"`
 }
 
 // RegisterBox is the body of POST /admin/register-box. The relay keeps only

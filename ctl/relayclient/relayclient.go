@@ -4,7 +4,8 @@
 //   - A request carries an id, so that sending it again after a broken
 //     connection never does a thing twice.
 //   - The token goes to the configured address alone: no proxy, no redirect.
-//   - Waiting for a person has no bound of its own; the caller's context ends it.
+//   - Waiting for a person has no bound but the question's own deadline; the
+//     caller's context ends it before.
 package relayclient
 
 import (
@@ -34,6 +35,9 @@ var ErrUnreachable = errors.New("the relay does not answer")
 
 const (
 	maxAnswer = 64 << 20
+	// lateAnswer is how long after a question's deadline the relay may still tell
+	// that it has expired: the clocks differ, and it may have to be started first.
+	lateAnswer = 10 * time.Minute
 	// lifeEvery is how often a wait is told of again.
 	lifeEvery = 30 * time.Second
 	// The pause between two looks at a parked request, with a random part so
@@ -159,6 +163,9 @@ func (c *Client) await(ctx context.Context, answer []byte) (env wire.Envelope, a
 		// A relay that holds the look until something changes needs no pause of
 		// ours; one that does not, or is away, is not asked in a tight loop.
 		asked := time.Now()
+		if !parked.Deadline.IsZero() && asked.After(parked.Deadline.Add(lateAnswer)) {
+			return wire.Envelope{}, false, fmt.Errorf("wait for the yes to %s, whose time is over: %w", parked.PromptID, ErrUnreachable)
+		}
 		status, answer, err := c.send(ctx, http.MethodGet, "/rpc/status/"+parked.PromptID+"?wait=20", nil)
 		if ctx.Err() != nil {
 			return wire.Envelope{}, false, ctx.Err()

@@ -160,3 +160,22 @@ func TestAYesSendsTheSameRequestAgain(t *testing.T) {
 		t.Errorf("noticed %q", notices)
 	}
 }
+
+// TestARelayThatNeverComesBackIsGivenUp once nothing can come of the question any
+// more, and not before.
+func TestARelayThatNeverComesBackIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		deadline := start.Add(time.Hour)
+		parked, err := json.Marshal(wire.Parked{Status: "pending", PromptID: "p_1", Deadline: deadline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &script{t: t, answers: []answer{{status: 202, body: string(parked)}, {err: errors.New("no such socket")}}}
+		c := &Client{base: "http://relay/p", token: "tok", transport: s, notice: func(string) {}}
+		_, err = c.Call(t.Context(), "git.push", nil)
+		if took := time.Since(deadline); !errors.Is(err, ErrUnreachable) || took < lateAnswer || took > lateAnswer+pollTime+pollSpread {
+			t.Errorf("%v, %v after the deadline", err, took)
+		}
+	})
+}

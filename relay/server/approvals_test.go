@@ -216,3 +216,17 @@ func TestTheUsersOwnActionIsNotAskedAbout(t *testing.T) {
 		t.Errorf("the audit log is\n%s", got)
 	}
 }
+
+// TestHealthNamesBoxesThatNeverAsk, so that nobody forgets which they are.
+func TestHealthNamesBoxesThatNeverAsk(t *testing.T) {
+	g := newRig(t)
+	free := testBox("b00000002")
+	free.Name, free.AutoApproveHostActions = "free", true
+	if _, err := g.store.RegisterBox(t.Context(), free, store.HashToken(strings.Repeat("o", 64))); err != nil {
+		t.Fatal(err)
+	}
+	var h wire.Health
+	if err := json.Unmarshal(g.operate("GET", "/healthz", "").Body.Bytes(), &h); err != nil || len(h.Unasked) != 1 || h.Unasked[0] != "free" {
+		t.Errorf("%+v, %v", h, err)
+	}
+}

@@ -141,6 +141,11 @@ func (s *Server) getHealth(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.ApprovalsOff {
 		h.Approvals = "off"
 	}
+	for _, reg := range boxes {
+		if s.settings(reg.Box).All {
+			h.Unasked = append(h.Unasked, reg.Box.Name)
+		}
+	}
 	writeJSON(w, http.StatusOK, h)
 }
 

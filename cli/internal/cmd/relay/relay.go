@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -125,6 +126,8 @@ type Status struct {
 	Waiting int `json:"waiting"`
 	// Approvals is "on", or "off" where the user switched them off.
 	Approvals string `json:"approvals,omitempty"`
+	// Unasked names the boxes with box.autoApproveHostActions.
+	Unasked []core.BoxName `json:"unasked,omitempty"`
 }
 
 // RunStatus shows the relay; one that does not run is an answer, and exit code
@@ -137,7 +140,7 @@ func RunStatus(ctx context.Context, o *Options) error {
 	if err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
-	v := Status{err == nil, h.PID, h.Version, h.Boxes, h.Pending, h.Approvals}
+	v := Status{err == nil, h.PID, h.Version, h.Boxes, h.Pending, h.Approvals, h.Unasked}
 	if o.JSON.On {
 		if err := output.One(o.Streams.Out, o.JSON, o.Streams.OutTTY, v); err != nil {
 			return err
@@ -157,13 +160,21 @@ func showStatus(s *streams.Streams, v Status) error {
 		s.Note("next: agentbox relay start; commands that need it do it by themselves")
 		return err
 	}
-	return output.Table(s.Out, [][]string{
+	rows := [][]string{
 		{"relay", fmt.Sprintf("runs, process %d", v.PID)},
 		{"version", v.Version},
 		{"boxes", fmt.Sprint(v.Boxes)},
 		{"waiting", fmt.Sprint(v.Waiting)},
 		{"approvals", v.Approvals},
-	})
+	}
+	if len(v.Unasked) > 0 {
+		names := make([]string, len(v.Unasked))
+		for i, name := range v.Unasked {
+			names[i] = output.Line(string(name))
+		}
+		rows = append(rows, []string{"never asks", strings.Join(names, ", ")})
+	}
+	return output.Table(s.Out, rows)
 }
 
 // RunRegister registers a box anew and hands it the new token.

@@ -63,8 +63,8 @@ func options(s *streams.Streams, r *service) *Options {
 func TestStatusOfARelay(t *testing.T) {
 	s, _, out, _ := streams.Test()
 	o := options(s, nil)
-	o.Daemon = life{health: wire.Health{OK: true, PID: 7, Version: "v1", Boxes: 2, Pending: 1, Approvals: "off"}}
-	if err := RunStatus(t.Context(), o); err != nil || !strings.Contains(out.String(), "approvals  off\n") {
+	o.Daemon = life{health: wire.Health{OK: true, PID: 7, Version: "v1", Boxes: 2, Pending: 1, Approvals: "off", Unasked: []core.BoxName{"web"}}}
+	if err := RunStatus(t.Context(), o); err != nil || !strings.Contains(out.String(), "approvals   off\nnever asks  web\n") {
 		t.Errorf("%v, %s", err, out)
 	}
 	s, _, out, _ = streams.Test()

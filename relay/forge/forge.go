@@ -14,6 +14,7 @@ import (
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay"
 	"github.com/madarco/agentbox/relay/hostexec"
+	"github.com/madarco/agentbox/relay/proc"
 	"github.com/madarco/agentbox/relay/store"
 )
 
@@ -139,7 +140,8 @@ func (m *Method) Do(ctx context.Context, rpc relay.Call, started func(pid int) e
 		return refused(err)
 	}
 	c := command(gh, r.Repository, args)
-	c.Stdin, c.Started = stdin, started
+	c.Stdin = stdin
+	c.Started = func(pid int) error { return errors.Join(proc.Bound(pid, most), started(pid)) }
 	res := m.programs.Run(ctx, c)
 	summary := fmt.Sprintf("gh %s in %s ended with %d", strings.ReplaceAll(r.Op, ".", " "), r.Repository, res.ExitCode)
 	return store.Outcome{Failed: !res.OK(), Envelope: res.Envelope(), Summary: summary}

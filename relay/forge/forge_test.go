@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,7 @@ printf '%s|' "$@" >>"$dir/log"; echo >>"$dir/log"
 env >"$dir/env"
 pwd >"$dir/cwd"; ls -A >"$dir/files"
 cat >"$dir/stdin"
+{ ulimit -v; ulimit -t; } >"$dir/limits"
 name=$(printf '%s_' "$1" "$2" | tr / .)
 [ -e "$dir/$name" ] && exec cat "$dir/$name"
 echo answer; echo trouble >&2
@@ -205,6 +207,9 @@ func TestGhIsCalledForTheBox(t *testing.T) {
 	}
 	if all := strings.Join(vars, "\n"); strings.Contains(all, "AGENTBOX_SECRET") || strings.Contains(all, "for-another-host") {
 		t.Errorf("its environment is %q", vars)
+	}
+	if got := w.read(t, "limits"); runtime.GOOS == "linux" && got != "4194304\n60\n" {
+		t.Errorf("its bounds are %q", got)
 	}
 	if w.read(t, "auth") != "auth|status|--hostname=github.com|" {
 		t.Errorf("its login was asked for with %q", w.read(t, "auth"))

@@ -12,6 +12,7 @@ import (
 	"github.com/madarco/agentbox/core"
 	"github.com/madarco/agentbox/core/wire"
 	"github.com/madarco/agentbox/relay/hostexec"
+	"github.com/madarco/agentbox/relay/proc"
 )
 
 const (
@@ -24,6 +25,11 @@ const (
 	// maxAnswer bounds an answer that is read here, in bytes.
 	maxAnswer = 4 << 20
 )
+
+// most is what gh may take when it works for a box: the --jq of a box is a
+// program that can double what it holds with every few characters, or run for
+// ever. Of the 2 GiB that gh reserves it uses some 30 MiB.
+var most = proc.Bounds{Memory: 4 << 30, CPU: 60}
 
 // tokenNames are the variables by which gh takes a token for a host (gh help
 // environment). One for an enterprise host counts only for the host that the

@@ -74,3 +74,12 @@ func await(ctx context.Context, fd int) (gone bool, err error) {
 	}
 	return false, nil
 }
+
+func bound(pid int, b Bounds) error {
+	for resource, most := range map[int]uint64{unix.RLIMIT_AS: b.Memory, unix.RLIMIT_CPU: b.CPU} {
+		if err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -7,3 +7,5 @@ import "context"
 func started(int) (string, error) { return "", ErrUnsupported }
 
 func end(context.Context, int, string) error { return ErrUnsupported }
+
+func bound(int, Bounds) error { return nil }

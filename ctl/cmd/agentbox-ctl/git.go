@@ -87,6 +87,9 @@ func (c *gitCall) check(as string) error {
 }
 
 func runGit(ctx context.Context, args []string, s streams) int {
+	if len(args) > 0 && args[0] == "pr" {
+		return runGh(ctx, args, s)
+	}
 	call, err := parseGit(args)
 	if err != nil {
 		return fail(s, wire.ExitBadRequest, err)

@@ -36,6 +36,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"git", "push, pull or fetch through the host", runGit},
+		{"gh", "work with pull requests and runs through the host", runGh},
 		{"integration", "read from or write to a service through the host", runIntegration},
 		{"land", "hand in the box's commits now", runLand},
 		{"notify", "tell the user something", runNotify},

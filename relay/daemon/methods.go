@@ -10,6 +10,7 @@ import (
 	"github.com/madarco/agentbox/relay/forge"
 	"github.com/madarco/agentbox/relay/hostexec"
 	"github.com/madarco/agentbox/relay/store"
+	"github.com/madarco/agentbox/relay/transfer"
 )
 
 // methods are the host actions that a laptop's relay does, beside git's own.
@@ -19,10 +20,16 @@ func methods(cfg Config, st store.Store) (map[string]relay.Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]relay.Method{
+	all := map[string]relay.Method{
 		connect.Family: connect.New(host, cfg.Integrations),
 		forge.Family:   forge.New(host, func(ctx context.Context) (map[store.TokenHash]bool, error) { return tokens(ctx, st) }),
-	}, nil
+	}
+	if cfg.Boxes != nil {
+		if all[transfer.CopyToHost], err = transfer.NewToHost(cfg.Home, cfg.Boxes, cfg.ApprovalTTL); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // tokens are the hashes of all tokens that boxes hold.

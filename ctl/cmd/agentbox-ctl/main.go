@@ -38,6 +38,7 @@ func commands() []command {
 		{"git", "push, pull or fetch through the host", runGit},
 		{"gh", "work with pull requests and runs through the host", runGh},
 		{"integration", "read from or write to a service through the host", runIntegration},
+		{"cp", "copy files to the host", runCp},
 		{"land", "hand in the box's commits now", runLand},
 		{"notify", "tell the user something", runNotify},
 		{"status", "show what the daemon does", runStatus},
@@ -47,6 +48,7 @@ func commands() []command {
 		{"daemon", "the box's daemon (run by init)", runDaemon},
 		{"session", "terminal sessions: list, attach, kill (and start, run by the host)", runSession},
 		{"sanction", "land another branch, too (run by the host)", runSanction},
+		{"pack", "write files to standard output (run by the host)", runPack},
 		{"setup", "fill the box from standard input (run by the host)", runSetup},
 	}
 }

@@ -75,6 +75,10 @@ func (h Home) AuditHead() string { return h.join("audit.head") }
 func (h Home) Bridges() string { return h.join("relay", "bridges") }
 
 // PlaneToken is the laptop's own bearer at the user's plane, mode 0600;
+// CIConsents is where the relay keeps for which repositories the user lets CI run
+// on pushes of boxes' own branches.
+func (h Home) CIConsents() string { return h.join("relay", "ci.json") }
+
 // PlaneCursor tells how far the plane is.
 func (h Home) PlaneToken() string { return h.join("control-plane", "laptop.token") }
 

@@ -146,6 +146,9 @@ func TestMatrixOfPushes(t *testing.T) {
 		{"own branch, rewritten", repo, to("refs/heads/agentbox/web"), Facts{}, noQuestion},
 		{"own branch, red list", repo, to("refs/heads/agentbox/web"), red(redlist.Hook), noQuestion},
 		{"own branch, workflows of CI", repo, to("refs/heads/agentbox/web"), red(redlist.Workflow), aPerson},
+		{"own branch, CI that nobody agreed to", repo, to("refs/heads/agentbox/web"), Facts{CI: CI{Digest: "d"}}, aYes},
+		{"own branch, that CI and the red list", repo, to("refs/heads/agentbox/web"), Facts{CI: CI{Digest: "d"}, RedList: red(redlist.Hook).RedList}, aPerson},
+		{"own branch, CI as agreed", repo, to("refs/heads/agentbox/web"), Facts{CI: CI{Digest: "d", Agreed: true}}, noQuestion},
 		{"own branch, a finding", repo, to("refs/heads/agentbox/web"), found, aPerson},
 		{"chosen branch", repo, to("refs/heads/feature/x"), ff, inSafe},
 		{"chosen branch, red list", repo, to("refs/heads/feature/x"), red(redlist.Hook), aPerson},
@@ -168,7 +171,7 @@ func TestMatrixOfPushes(t *testing.T) {
 			if got := verdicts(t, func(s Settings) Decision { return Push(c.repo, c.u, c.f, s) }); got != c.want {
 				t.Errorf("got %s; want %s", got, c.want)
 			}
-			if _, ok := ClassOf(c.repo, c.u, c.f); ok == (c.want == aPerson || c.want == refused) {
+			if _, ok := ClassOf(c.repo, c.u, c.f); ok == (c.want == aPerson || c.want == refused || c.f.CI.Unasked()) {
 				t.Error("it is not told whether a program may answer")
 			}
 		})

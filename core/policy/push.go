@@ -66,6 +66,8 @@ type Facts struct {
 	RedList []redlist.Group `json:"redList,omitempty"`
 	// Subjects are the first lines of the newest commits, box text.
 	Subjects []core.Untrusted `json:"subjects,omitempty"`
+	// CI is what a push of the box's own branch would run at the remote.
+	CI CI `json:"ci,omitzero"`
 }
 
 // Finding is one reason to hold a commit: a rule of ours and the path that it hit.
@@ -97,7 +99,8 @@ func Push(repo core.Repo, u RefUpdate, f Facts, s Settings) Decision {
 
 // needOfPush is what an update needs. Where it needs anything at all, findings,
 // the default branch and the red list take a person. The box's own branch needs
-// nothing, unless CI would run what it changes.
+// nothing, unless CI would run what it changes, or CI that the user has not
+// agreed to would run on it.
 func needOfPush(repo core.Repo, u RefUpdate, f Facts) (need, string) {
 	if d := CheckRef(u); d.Verdict == Deny {
 		return never, d.Reason
@@ -116,6 +119,8 @@ func needOfPush(repo core.Repo, u RefUpdate, f Facts) (need, string) {
 		return asked, "a new tag"
 	case branch == repo.Branch && f.changes(redlist.Workflow):
 		return person, "it changes " + redlist.Workflow.What()
+	case branch == repo.Branch && f.CI.Unasked():
+		return asked, "the remote's CI would run on it"
 	case branch == repo.Branch:
 		return free, "the box's own branch"
 	case f.FastForward && branch == repo.Sanctioned && asked == person:

@@ -64,10 +64,11 @@ func ParseClass(s string) (Class, error) {
 }
 
 // ClassOf is the class of one update. ok is false for what a person must see:
-// commits with findings or with changes on the red list, the default branch, any
+// commits with findings or with changes on the red list, CI that it is the first to
+// run, since that yes is kept, the default branch, any
 // branch while the default one is not known, and what is never done at all.
 func ClassOf(repo core.Repo, u RefUpdate, f Facts) (class Class, ok bool) {
-	if n, _ := needOfPush(repo, u, f); n == person || n == never {
+	if n, _ := needOfPush(repo, u, f); n == person || n == never || f.CI.Unasked() {
 		return "", false
 	}
 	switch {

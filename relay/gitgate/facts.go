@@ -52,7 +52,8 @@ func (g *gate) factsOf(ctx context.Context, u policy.RefUpdate) (f policy.Facts,
 		}
 	}
 	f.Findings, f.RedList = s.findings, redlist.Merge(f.RedList, s.red)
-	return f, nil
+	f.CI, err = g.ci(ctx, u)
+	return f, err
 }
 
 // factsKey names what an import has found out about an update beside its

@@ -46,6 +46,7 @@ type Host struct {
 	fetches flights
 	surveys memory[survey]
 	facts   memory[policy.Facts]
+	ciFiles memory[policy.CI]
 }
 
 // New finds git. The error wraps ErrNoGit when there is none.

@@ -50,7 +50,7 @@ func TestAPushStartsFewProcesses(t *testing.T) {
 			"a commit that has landed",
 			policy.RefUpdate{Ref: ownBranch.Ref(), New: one},
 			one,
-			[]string{"config", "diff-tree", "log", "push", "update-ref"},
+			[]string{"config", "diff-tree", "log", "ls-tree", "push", "update-ref"},
 		},
 		{
 			"a new commit",

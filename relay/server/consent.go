@@ -118,6 +118,7 @@ func (s *Server) landingAsk(ctx context.Context, o order, l wire.Landing) (store
 	if err != nil {
 		return store.Ask{}, err
 	}
+	facts.CI = policy.CI{} // a landing reaches no remote
 	request, err := json.Marshal(landRequest{Repo: o.repo.Key, Branch: l.Branch, Tip: l.New, Agreed: true, Old: l.Old})
 	if err != nil {
 		return store.Ask{}, err

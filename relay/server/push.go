@@ -24,6 +24,8 @@ type pushRequest struct {
 	URL     string             `json:"url"`
 	Updates []policy.RefUpdate `json:"updates"`
 	Atomic  bool               `json:"atomic"`
+	// CI is the digest of the files of CI that a yes to this push agrees to.
+	CI string `json:"ci,omitempty"`
 }
 
 // order is a push whose commits are in the gate.
@@ -71,17 +73,23 @@ func (s *Server) judge(ctx context.Context, o order) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
+	request := pushRequest{Repo: o.repo.Key, URL: url, Updates: o.updates, Atomic: o.atomic}
 	j := job{
 		box: o.box, repo: o.repo, method: methodPush, requestID: o.requestID, actor: actorPolicy,
-		request: pushRequest{Repo: o.repo.Key, URL: url, Updates: o.updates, Atomic: o.atomic},
-		push:    &wire.PushApproval{RepoKey: o.repo.Key, Project: o.repo.WorkTree, Remote: o.repo.Remote, RemoteURL: url, Atomic: o.atomic},
+		push: &wire.PushApproval{RepoKey: o.repo.Key, Project: o.repo.WorkTree, Remote: o.repo.Remote, RemoteURL: url, Atomic: o.atomic},
 	}
 	for _, u := range o.updates {
 		f, err := o.gate.Facts(ctx, u)
 		if err != nil {
 			return job{}, err
 		}
+		if f.CI.Agreed, err = s.ci.holds(o.repo.Key, f.CI.Digest); err != nil {
+			s.log.Warn("read which CI the user has agreed to", "err", err)
+		}
 		d := s.decide(o, u, f)
+		if d.Verdict == policy.Ask && f.CI.Unasked() {
+			request.CI = f.CI.Digest
+		}
 		j.decision = j.decision.Stronger(d)
 		if j.decision.Reason == "" {
 			j.decision.Reason = d.Reason
@@ -94,7 +102,7 @@ func (s *Server) judge(ctx context.Context, o order) (job, error) {
 	if o.operator != "" {
 		j.actor = o.operator
 	}
-	j.message = pushMessage(j.push)
+	j.request, j.message = request, pushMessage(j.push)
 	return j, nil
 }
 
@@ -133,6 +141,9 @@ func updateMessage(u wire.PushedRef) string {
 	if n := len(u.Facts.Findings); n > 0 {
 		text += fmt.Sprintf(" with %s, first %s", count(n, "finding"), u.Facts.Findings[0].Rule)
 	}
+	if u.Facts.CI.Unasked() {
+		text += fmt.Sprintf("; CI would run: %s, asked once", count(u.Facts.CI.Count, "file"))
+	}
 	return text
 }
 
@@ -157,6 +168,7 @@ func count(n int, noun string) string {
 
 // send runs exactly the request, from the gate.
 func (s *Server) send(ctx context.Context, box core.Box, gate relay.Gate, r pushRequest, started func(int) error) (store.Outcome, []githttp.Result) {
+	s.agreeToCI(box, r)
 	pushed, err := gate.Push(ctx, relay.PushRequest{URL: r.URL, Updates: r.Updates, Atomic: r.Atomic}, started)
 	if err != nil {
 		out := failed(s.explain(box.ID, err))

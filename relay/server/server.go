@@ -92,6 +92,7 @@ type Server struct {
 	refusals limiter // of audit rows about wrong tokens
 	troubles limiter // of log lines about failed requests
 	told     heard
+	ci       ciConsents
 	notices  notices
 	crowd    crowd
 	ballast  budget.Ballast
@@ -121,6 +122,7 @@ func New(cfg Config) *Server {
 		crowd:  newCrowd(openFiles()),
 	}
 	s.ballast = budget.Ballast{Path: filepath.Join(filepath.Dir(cfg.Home.OperatorSocket()), "ballast"), Size: ballastSize}
+	s.ci.path = cfg.Home.CIConsents()
 	s.bridges = s.newFleet()
 	s.serving, s.endServing = context.WithCancel(context.Background())
 	s.working, s.endAll = context.WithCancel(context.Background())

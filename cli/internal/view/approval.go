@@ -9,6 +9,7 @@ import (
 	"github.com/madarco/agentbox/cli/internal/fail"
 	"github.com/madarco/agentbox/cli/internal/output"
 	"github.com/madarco/agentbox/core"
+	"github.com/madarco/agentbox/core/policy"
 	"github.com/madarco/agentbox/core/redlist"
 	"github.com/madarco/agentbox/core/wire"
 )
@@ -73,6 +74,7 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 		fmt.Fprintf(w, "  %s  %s -> %s  %s, %s%s\n", output.Line(u.Ref), output.Line(oldOf(u)), output.Line(u.New.Short()),
 			count(u.Facts.Commits, "commit"), count(u.Facts.Files, "file"), because(u.Reason))
 		RedList(w, u.Facts.RedList)
+		ci(w, u.Facts.CI)
 		for _, f := range u.Facts.Findings {
 			fmt.Fprintf(w, "    ! %s: %s\n", output.Line(f.Rule), f.Path.Quote())
 		}
@@ -83,6 +85,21 @@ func Describe(w io.Writer, a Approval, now time.Time) {
 			fmt.Fprintf(w, "    the box says: %s\n", s.Quote())
 		}
 	}
+}
+
+// ci writes what a push would be the first to run at the remote.
+func ci(w io.Writer, c policy.CI) {
+	if !c.Unasked() {
+		return
+	}
+	paths := make([]string, 0, len(c.Paths)+1)
+	for _, p := range c.Paths {
+		paths = append(paths, p.Quote())
+	}
+	if more := c.Count - len(c.Paths); more > 0 {
+		paths = append(paths, fmt.Sprintf("%d more", more))
+	}
+	fmt.Fprintf(w, "    ! CI of the remote would run, from now on on every push of a box's own branch until it changes: %s\n", strings.Join(paths, ", "))
 }
 
 // describeAction writes our facts first, then the box's text, line by line so

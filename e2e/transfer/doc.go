@@ -1,0 +1,3 @@
+// Package transfer is the end-to-end suite of files that pass between a real box
+// and the user's machine.
+package transfer

@@ -42,8 +42,9 @@ func newApprove(f *factory.Factory, run func(context.Context, *ApproveOptions) e
 		Usage:     "answer what a box asked",
 		ArgsUsage: "<id>",
 		Description: "A yes needs a terminal. Without one it is accepted only for the classes that\n" +
-			"approvals.unattended in config.yaml names: " + classes() + ".\n" +
-			"The default branch and commits with findings always take a person.",
+			"approvals.unattended in config.yaml names, of:\n" + classes() + ".\n" +
+			"The default branch, commits with findings, what looks secret and what can make\n" +
+			"something run on this machine later always take a person.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "deny", Usage: "answer no", Destination: &o.Deny, Local: true},
 			&cli.StringFlag{Name: "note", Usage: "a `TEXT` that the agent reads", Destination: &o.Note, Local: true},

@@ -122,6 +122,7 @@ func made(t testing.TB, heads ...tar.Header) []byte {
 func dir(name string) tar.Header {
 	return tar.Header{Name: name + "/", Typeflag: tar.TypeDir, Mode: 0o7777}
 }
+
 func file(name string) tar.Header {
 	return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o4755, Size: 3}
 }

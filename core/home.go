@@ -74,15 +74,14 @@ func (h Home) AuditHead() string { return h.join("audit.head") }
 // machine reaches, with the keys to them.
 func (h Home) Bridges() string { return h.join("relay", "bridges") }
 
-// PlaneToken is the laptop's own bearer at the user's plane, mode 0600;
 // CIConsents is where the relay keeps for which repositories the user lets CI run
 // on pushes of boxes' own branches.
 func (h Home) CIConsents() string { return h.join("relay", "ci.json") }
 
-// PlaneCursor tells how far the plane is.
+// PlaneToken is the laptop's own bearer at the user's plane, mode 0600.
 func (h Home) PlaneToken() string { return h.join("control-plane", "laptop.token") }
 
-// PlaneCursor is explained at PlaneToken.
+// PlaneCursor tells how far the plane is.
 func (h Home) PlaneCursor() string { return h.join("relay", "plane.json") }
 
 // Seed is the seed store of the repository with this key.

@@ -185,8 +185,9 @@ func (m *model) take(s step) {
 	case "race":
 		var racing sync.WaitGroup
 		for _, yes := range []bool{true, false, true} {
-			s.Yes = yes
-			racing.Go(func() { m.answer(s) })
+			one := s
+			one.Yes = yes
+			racing.Go(func() { m.answer(one) })
 		}
 		racing.Wait()
 	case "finish":
@@ -212,7 +213,7 @@ func (m *model) take(s step) {
 			m.breach("register: %v", err)
 		}
 	case "wait":
-		time.Sleep(s.After)
+		<-time.After(s.After)
 	}
 	synctest.Wait()
 }

@@ -206,7 +206,7 @@ func TestASlowReaderIsDropped(t *testing.T) {
 		if lines.Err() != nil || time.Since(start) != 0 {
 			t.Errorf("the other one waited %v, %v", time.Since(start), lines.Err())
 		}
-		time.Sleep(writeTime)
+		<-time.After(writeTime)
 		synctest.Wait()
 		if text, err := io.ReadAll(slow); err != nil || strings.Contains(string(text), "notice-set") {
 			t.Errorf("the slow one is still served: %q, %v", text, err)

@@ -22,15 +22,28 @@ import (
 type emulator struct {
 	*httptest.Server
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	record
+	head string // the commit of every pull request
+}
+
+// record is what reached the emulator.
+type record struct {
 	pulls    []map[string]any // what createPullRequest took
 	merges   []map[string]any
 	comments []map[string]any
 	reviews  []map[string]any // review comments, over REST
 	reruns   []string
-	head     string // the commit of every pull request
 	foreign  []string
 	bodies   []string
+}
+
+// seen is the record so far. Only what was appended counts: nothing in it is
+// changed again.
+func (e *emulator) seen() record {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.record
 }
 
 const emulatorToken = "gho_emulated"

@@ -48,38 +48,38 @@ func TestPullRequestsWithTheRealGh(t *testing.T) {
 		return env
 	}
 	ok("gh.pr.create", "", "--fill")
-	if len(e.pulls) != 1 {
-		t.Fatalf("pull requests %v", e.pulls)
+	if len(e.seen().pulls) != 1 {
+		t.Fatalf("pull requests %v", e.seen().pulls)
 	}
-	p := e.pulls[0]
+	p := e.seen().pulls[0]
 	if p["headRefName"] != "agentbox/one" || p["baseRefName"] != "main" || p["title"] != "add the thing" || p["body"] != "as it was missing\n\n---\n"+footer {
 		t.Errorf("the pull request is %v", p)
 	}
-	if env := w.must(t, "gh.pr.create", "", "--title", "again"); env.ExitCode == 0 || len(e.pulls) != 1 || !strings.Contains(env.Stderr, "already exists") {
-		t.Errorf("a second: %+v, %v", env, e.pulls)
+	if env := w.must(t, "gh.pr.create", "", "--title", "again"); env.ExitCode == 0 || len(e.seen().pulls) != 1 || !strings.Contains(env.Stderr, "already exists") {
+		t.Errorf("a second: %+v, %v", env, e.seen().pulls)
 	}
 	ok("gh.pr.comment", "", "1", "--body", "@/etc/passwd")
 	ok("gh.pr.comment", "", "--body=done") // of the box's branch
-	if len(e.comments) != 2 || e.comments[1]["body"] != "done\n\n---\n"+footer {
-		t.Errorf("comments %v", e.comments)
+	if len(e.seen().comments) != 2 || e.seen().comments[1]["body"] != "done\n\n---\n"+footer {
+		t.Errorf("comments %v", e.seen().comments)
 	}
 	if env := ok("gh.pr.view", "", "--json", "number,headRefName", "--jq", ".headRefName"); env.Stdout != "agentbox/one\n" {
 		t.Errorf("it is %+v", env)
 	}
 	const comments = "repos/o/r/pulls/1/comments"
 	ok("gh.api", comments, "-fbody={owner} of {repo}", "-F", "line=10", "-F", "path=a.go")
-	if c := e.reviews[0]; c["body"] != "{owner} of {repo}\n\n---\n"+footer || c["line"] != 10.0 || c["path"] != "a.go" {
-		t.Errorf("review comments %v", e.reviews)
+	if c := e.seen().reviews[0]; c["body"] != "{owner} of {repo}\n\n---\n"+footer || c["line"] != 10.0 || c["path"] != "a.go" {
+		t.Errorf("review comments %v", e.seen().reviews)
 	}
 	if env := ok("gh.api", "/"+comments, "--jq", ".[].line", "--paginate"); env.Stdout != "10\n" {
 		t.Errorf("got %+v", env)
 	}
 	ok("gh.run.rerun", "", "5")
-	if len(e.reruns) != 1 || e.reruns[0] != "5" {
-		t.Errorf("run again: %q", e.reruns)
+	if len(e.seen().reruns) != 1 || e.seen().reruns[0] != "5" {
+		t.Errorf("run again: %q", e.seen().reruns)
 	}
-	if len(e.foreign) != 0 {
-		t.Errorf("something else was asked for: %q", e.foreign)
+	if len(e.seen().foreign) != 0 {
+		t.Errorf("something else was asked for: %q", e.seen().foreign)
 	}
 }
 
@@ -115,29 +115,31 @@ func TestNothingOfTheHostGoesOut(t *testing.T) {
 			t.Errorf("%q: the box reads %q", row, all)
 		}
 	}
-	for _, body := range e.bodies {
+	for _, body := range e.seen().bodies {
 		if strings.Contains(body, "own words") {
 			t.Errorf("it was sent: %s", body)
 		}
 	}
-	if len(e.foreign) != 0 {
-		t.Errorf("something else was asked for: %q", e.foreign)
+	if len(e.seen().foreign) != 0 {
+		t.Errorf("something else was asked for: %q", e.seen().foreign)
 	}
 }
 
 // TestAPushAfterTheQuestionIsNotMerged: the yes was to another commit.
 func TestAPushAfterTheQuestionIsNotMerged(t *testing.T) {
 	w, e := newRealWorld(t)
+	e.mu.Lock()
 	e.pulls = append(e.pulls, map[string]any{"headRefName": "agentbox/one", "baseRefName": "main", "title": "t", "body": ""})
+	e.mu.Unlock()
 	_, end := w.asked(t, "gh.pr.merge", params("", "1", "--squash"))
 	e.mu.Lock()
 	e.head = strings.Repeat("2", 40)
 	e.mu.Unlock()
-	if env := end(true); env.ExitCode == 0 || len(e.merges) != 0 {
-		t.Errorf("got %+v, %v", env, e.merges)
+	if env := end(true); env.ExitCode == 0 || len(e.seen().merges) != 0 {
+		t.Errorf("got %+v, %v", env, e.seen().merges)
 	}
 	_, end = w.asked(t, "gh.pr.merge", params("", "1", "--squash"))
-	if env := end(true); env.ExitCode != 0 || len(e.merges) != 1 {
-		t.Errorf("got %+v, %v", env, e.merges)
+	if env := end(true); env.ExitCode != 0 || len(e.seen().merges) != 1 {
+		t.Errorf("got %+v, %v", env, e.seen().merges)
 	}
 }

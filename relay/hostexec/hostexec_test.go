@@ -127,15 +127,16 @@ func TestEnvironmentIsByAllowList(t *testing.T) {
 
 // A box can bring files into its project; a program from there would be its own.
 func TestNoProgramComesFromAProject(t *testing.T) {
+	const theirs = "agentbox-test-tool" // which no machine has
 	for name, box := range map[string]func(dir string) core.Box{
 		"project":    func(dir string) core.Box { return core.Box{ProjectRoot: dir} },
 		"repository": func(dir string) core.Box { return core.Box{Repos: []core.Repo{{WorkTree: dir}}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.install(t, "gh", `echo theirs`)
+			b.install(t, theirs, `echo theirs`)
 			b.boxes = []core.Box{box(filepath.Dir(b.bin))}
-			if p, err := b.Find(t.Context(), "gh"); !errors.Is(err, ErrNotFound) {
+			if p, err := b.Find(t.Context(), theirs); !errors.Is(err, ErrNotFound) {
 				t.Errorf("Find = %v, %v", p, err)
 			}
 			if env := b.environment(Command{}, "/d", []string{realPath(t, b.bin)}); !slices.Contains(env, "PATH=/usr/bin:/bin") {
@@ -147,13 +148,13 @@ func TestNoProgramComesFromAProject(t *testing.T) {
 		b := newBench(t)
 		project := t.TempDir()
 		b.boxes = []core.Box{{ProjectRoot: project}}
-		if err := os.WriteFile(filepath.Join(project, "gh"), []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(project, theirs), []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
 		}
-		if err := os.Symlink(filepath.Join(project, "gh"), filepath.Join(b.bin, "gh")); err != nil {
+		if err := os.Symlink(filepath.Join(project, theirs), filepath.Join(b.bin, theirs)); err != nil {
 			t.Fatal(err)
 		}
-		if p, err := b.Find(t.Context(), "gh"); !errors.Is(err, ErrNotFound) {
+		if p, err := b.Find(t.Context(), theirs); !errors.Is(err, ErrNotFound) {
 			t.Errorf("Find = %v, %v", p, err)
 		}
 	})

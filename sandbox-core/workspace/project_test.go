@@ -156,9 +156,12 @@ func TestOpenGuardsTheRepositoryToo(t *testing.T) {
 		t.Errorf("the home folder: %v", err)
 	}
 	// A repository at the home folder, opened from a folder below it.
-	cmd := exec.CommandContext(t.Context(), "git", "init", "-q", filepath.Dir(dir))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = filepath.Dir(dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	sub := filepath.Join(filepath.Dir(dir), "elsewhere")
 	if err := os.Mkdir(sub, 0o700); err != nil {

@@ -54,7 +54,7 @@ func TestNothingIsLostAndNothingHappensTwiceUnderLoad(t *testing.T) {
 		for n := range posters {
 			posting.Go(func() { l.post(n) })
 		}
-		<-time.After(time.Duration(random.Int64N(int64(longestLife))))
+		<-time.After(l.life())
 		l.door.shut()
 		l.w.kill()
 		posting.Wait() // their acknowledgements are all written down now
@@ -261,6 +261,13 @@ func (l *load) ask(commit, ref string) (output string, err error) {
 	_ = end.Close() // a pipe's
 	answering.Wait()
 	return out.String(), err
+}
+
+// life is how long the relay lives this time.
+func (l *load) life() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(l.random.Int64N(int64(longestLife)))
 }
 
 // answer answers a question with no in so many of ten cases, as far as the

@@ -219,7 +219,7 @@ func calls(l *laptop.Laptop) []request {
 		rpc(":main", params("git.push", `,"args":[":main"]`), "500", "is not taken"),
 		rpc("a branch that is an option", params("git.push", `,"branch":"--receive-pack=x"`), "500", "exitCode"),
 		rpc("a branch that is a refspec", params("git.push", `,"branch":"+HEAD:refs/heads/main"`), "500", "exitCode"),
-		rpc("--host-only --as main --force", params("git.push", `,"hostOnly":true,"as":"main","force":true`), "500", "is not the box's branch"),
+		rpc("--host-only --as main --force", params("git.push", `,"hostOnly":true,"as":"main","force":true`), "500", "main stays where it is"),
 		rpc("another path", `{"method":"git.push","params":{"path":"`+l.Project+`"}}`, "500", "no repository of the box"),
 		rpc("a path with ..", `{"method":"git.push","params":{"path":"/workspace/../../etc"}}`, "500", "no repository of the box"),
 		rpc("an unknown method", `{"method":"git.config","params":{}}`, "501"),

@@ -3,7 +3,7 @@ package wire
 import "time"
 
 // SetNotice is the body of POST /admin/notices/set: what whoever watches the box
-// should know for now. One of the same box and kind is replaced.
+// should know until it is cleared or its time is up. One of the same box and kind is replaced.
 type SetNotice struct {
 	BoxID   string `json:"boxId"`
 	Kind    string `json:"kind"`
